@@ -1,0 +1,424 @@
+"""The loop: one turn, step by step, and how it ends whatever happens.
+
+::
+
+    drain queued -> user/message* -> turn/start
+    STEP:  drain steering -> step/start -> request -> stream -> assistant/message, usage
+           -> each tool call: tool/call, execute, tool/result -> drain steering -> step/end
+           -> go on? -> STEP
+    turn/end
+
+The steps run in a task of their own, which an abort cancels; what it left open is closed by the
+driver afterwards, so that no listener, tool or adapter can leave a log half written.
+
+Reads: core, session, llm, tools, agent.protocol, agent.prompt, agent.inbox. Feeds: agent.loop_agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dsh_nb.agent.calls import log_finished, run_calls
+from dsh_nb.agent.endings import Endings
+from dsh_nb.agent.inbox import InboxMessage
+from dsh_nb.agent.protocol import (
+    AGENT_ERROR,
+    AGENT_REQUEST,
+    AGENT_STEERING,
+    AGENT_STEP_END,
+    AGENT_STEP_RESULT,
+    AGENT_STEP_START,
+    AGENT_STREAM_CHUNK,
+    AGENT_TURN_CONTINUATION,
+    AGENT_TURN_START,
+    Continuation,
+    StepResult,
+)
+from dsh_nb.errors import LlmError
+from dsh_nb.llm.protocol import ModelRequest
+from dsh_nb.messages import (
+    FinishReason,
+    Retry,
+    Source,
+    TextBlock,
+    ToolCallBlock,
+    clean_chunk,
+    clean_text,
+)
+from dsh_nb.session.events import (
+    AssistantChunk,
+    AssistantMessage,
+    ContextMessage,
+    EventData,
+    Failure,
+    RequestHeader,
+    RequestMessages,
+    StepEnd,
+    StepStart,
+    SteeringMessage,
+    TurnEnd,
+    TurnReason,
+    TurnStart,
+    TurnTrigger,
+    UsageReport,
+    UserMessage,
+)
+from dsh_nb.session.repair import OpenStep
+from dsh_nb.tools.tool import ToolOutcome
+
+if TYPE_CHECKING:
+    from dsh_nb.agent.loop_agent import LoopAgent
+
+__all__ = ["Turn"]
+
+GRACE_SECONDS = 0.3
+
+
+class Turn:
+    """One turn of an agent.
+
+    Attributes:
+        number: Its number, from 1.
+        step: The number of its newest step; 0 before the first.
+        stopped: Why it was stopped, once it was: the first reason wins.
+        open: What the log of its step has open.
+        ending: How it ended, once it has.
+        outcomes: What calls came to whose results are not logged yet, by call id.
+    """
+
+    def __init__(self, agent: LoopAgent, number: int) -> None:
+        self.agent = agent
+        self.session = agent.session
+        self.ctx = agent.ctx
+        self.number = number
+        self.step = 0
+        self.stopped: TurnReason | None = None
+        self.open = OpenStep()
+        self.ending = TurnReason("aborted")
+        self._work: asyncio.Task[TurnReason] | None = None
+        self._given_up = False
+        self._stop_asked: asyncio.Future[None] = agent.ctx.loop.create_future()
+        self._endings = Endings()
+        self.outcomes: dict[str, ToolOutcome] = {}
+
+    # -- the driver's half: begin, watch, close ----------------------------------------------
+
+    async def run(self, messages: list[InboxMessage], failure: Exception | None) -> None:
+        """Run it to its end; `failure` is one that ends it before its first step.
+
+        Only a cancellation of the driver itself is raised, after the turn was closed.
+        """
+        failure = self._begin(messages) or failure
+        reason: TurnReason | None = None
+        cancelled: asyncio.CancelledError | None = None
+        if failure is None and self.stopped is None:
+            self._work = self.ctx.loop.create_task(
+                self._steps(), name=f"dsh:turn:{self.agent.id}:{self.number}"
+            )
+            try:
+                await self._watch(self._work)
+            except asyncio.CancelledError as error:
+                self.stop(TurnReason("aborted", "the task that ran the agent was cancelled"))
+                cancelled = error
+            reason, failure = self._outcome(self._work)
+        self._given_up = True
+        self._close(reason, failure)
+        if cancelled is not None:
+            raise cancelled
+
+    def stop(self, reason: TurnReason) -> None:
+        """Stop the turn; the first reason wins."""
+        if self.stopped is not None:
+            return
+        self.stopped = reason
+        if self._work is not None:
+            self._work.cancel()
+        if not self._stop_asked.done():
+            self._stop_asked.set_result(None)
+
+    def _begin(self, messages: list[InboxMessage]) -> Exception | None:
+        source = messages[0].source if messages else None
+        trigger = TurnTrigger("message" if messages else "continuation", source)
+        failures = [
+            self._log_safely("user/message", UserMessage(one.content, one.source))
+            for one in messages
+        ]
+        failures.append(self._log_safely("turn/start", TurnStart(self.number, trigger)))
+        failures.append(_caught(lambda: self.ctx.emit(AGENT_TURN_START, self.agent, self.number)))
+        return next((one for one in failures if one is not None), None)
+
+    async def _watch(self, work: asyncio.Task[TurnReason]) -> None:
+        """Wait for the steps; once stopped they get a moment to unwind, then they are left."""
+        either: set[asyncio.Future[Any]] = {work, self._stop_asked}  # Any: a task and a signal
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(3):
+            if work.done():
+                return
+            work.cancel()
+            await asyncio.wait({work}, timeout=GRACE_SECONDS / 3)
+        if not work.done():
+            self.agent.abandon(work)
+
+    def _outcome(
+        self, work: asyncio.Task[TurnReason]
+    ) -> tuple[TurnReason | None, Exception | None]:
+        if not work.done() or work.cancelled():
+            return None, None
+        error = work.exception()
+        if error is None:
+            return work.result(), None
+        return None, error if isinstance(error, Exception) else RuntimeError(repr(error))
+
+    def _close(self, reason: TurnReason | None, failure: Exception | None) -> None:
+        """Log what ends the step and the turn. Nothing that listeners do can keep it from it."""
+        self._close_step()
+        if self.stopped is not None and (reason is None or reason.kind != "completed"):
+            ending = self.stopped
+        elif failure is not None:
+            ending = self._fail(failure)
+        else:
+            ending = reason or TurnReason("aborted", "the steps were cancelled")
+        if ending.kind == "error" and failure is None:
+            self._report(LlmError(ending.message or "", code=ending.code or "ERROR"), ending)
+        self.ending = ending
+        self._log_safely("turn/end", TurnEnd(self.number, ending))
+
+    def _close_step(self) -> None:
+        step = self.open
+        if not step.step:
+            return
+        step.close_message(self._log_safely)
+        self._log_usage(interrupted=True)
+        log_finished(self, self._log_safely)
+        step.close_calls(self._log_safely)
+        self._end_step(self._log_safely)
+
+    def _fail(self, failure: Exception) -> TurnReason:
+        code = getattr(failure, "code", None)
+        text = clean_text(str(failure) or type(failure).__name__)
+        ending = TurnReason("error", message=text, code=code if isinstance(code, str) else None)
+        self._report(failure, ending)
+        return ending
+
+    def _report(self, failure: BaseException, ending: TurnReason) -> None:
+        self._log_safely(
+            "error", Failure(self.number, self.step, ending.message or "", ending.code)
+        )
+        error = _caught(lambda: self.ctx.emit(AGENT_ERROR, self.agent, failure))
+        if error is not None:
+            self.ctx.report(error, "a listener of agent/error")
+
+    # -- the steps, in a task that an abort cancels ------------------------------------------
+
+    async def _steps(self) -> TurnReason:
+        while True:
+            steered = self._drain_steering()
+            self.step += 1
+            self.log("step/start", StepStart(self.number, self.step))
+            self.ctx.emit(AGENT_STEP_START, self.agent, self.number, self.step)
+            reason = await self._stream(await self._request())
+            result = await self._result(reason)
+            calls = [block for block in result.content if isinstance(block, ToolCallBlock)]
+            not_run = self._endings.why_not_run(result.reason)
+            if not_run is None:
+                await run_calls(self, calls)
+            else:
+                self.open.close_calls(self.log, not_run)
+            paused = result.reason.kind == "pause-turn"
+            if not paused:  # a paused message must be resumed before anything is added
+                steered = self._drain_steering() or steered
+            self._end_step(self.log)
+            self.ctx.emit(AGENT_STEP_END, self.agent, self.number, self.step)
+            ending = self._endings.unfinished(result.reason, called=bool(calls))
+            if ending is not None:
+                return ending
+            if not await self._goes_on(bool(calls) or steered or paused):
+                return TurnReason("completed")
+
+    def log(self, type: str, data: EventData) -> None:
+        """Append an event of this turn, unless it was stopped: then nothing more may happen.
+
+        Raises:
+            CancelledError: The turn was stopped, or given up.
+        """
+        if self.stopped is not None or self._given_up:
+            raise asyncio.CancelledError
+        self._log(type, data)
+
+    async def _request(self) -> ModelRequest:
+        """The request of this step; what of it is new goes into the log."""
+        agent = self.agent
+        prompt = await agent.prompt.assemble(agent.id)
+        assembled = ModelRequest(
+            model=agent.model or "",
+            messages=self.session.messages,
+            system=prompt.system or None,
+            tools=prompt.tools,
+            options=agent.options,
+        )
+        request = await self.ctx.waterfall(
+            AGENT_REQUEST, lambda agent, request: request, agent, assembled
+        )
+        if not request.model:
+            raise LlmError(
+                f"agent {agent.id!r} has no model; give it one when it is created (model=…), or "
+                "supply it from a listener of 'agent/request'",
+                code="NO_MODEL",
+            )
+        rewritten = request.messages is not assembled.messages
+        if not rewritten:  # what was injected during the assembly belongs to this request
+            request = msgspec.structs.replace(request, messages=self.session.messages)
+        self._log_header(request)
+        if rewritten:
+            messages = tuple(request.messages)
+            self.log("request/messages", RequestMessages(self.number, self.step, messages))
+        return request
+
+    def _log_header(self, request: ModelRequest) -> None:
+        header = (request.model, request.system, request.tools, request.options)
+        if header == self.agent.header:
+            return
+        self.log("request/header", RequestHeader(self.number, self.step, *header))
+        self.agent.header = header
+
+    async def _stream(self, request: ModelRequest) -> FinishReason:
+        """Stream the answer into the log; the hottest path there is."""
+        agent, number, step = self.agent, self.number, self.step
+        append, emit, assembler = self.session.append_chunk, self.ctx.emit, self.open.assembler
+        with agent.holding_context():
+            async with aclosing(_generator(agent.llm.stream(request))) as chunks:
+                async for chunk in chunks:
+                    if self.stopped is not None or self._given_up:
+                        raise asyncio.CancelledError
+                    chunk = clean_chunk(chunk)
+                    if type(chunk) is Retry:
+                        self._log_usage(interrupted=True)
+                    assembler.feed(chunk)
+                    append(AssistantChunk(number, step, chunk))
+                    if agent.holds_context:
+                        agent.release_context()
+                    emit(AGENT_STREAM_CHUNK, agent, number, step, chunk)
+        reason = assembler.reason
+        if reason is None:
+            raise LlmError(
+                "the model's stream ended before the answer was complete; the part that came is "
+                "kept, and none of its tool calls was run",
+                code="STREAM_ENDED",
+            )
+        if reason.kind == "error":
+            raise LlmError(reason.message or "the model failed", code=reason.code or "ERROR")
+        if reason.kind == "aborted":
+            self.stop(TurnReason("aborted", reason.message or "the model call was aborted"))
+            raise asyncio.CancelledError
+        return reason
+
+    async def _result(self, reason: FinishReason) -> StepResult:
+        """What the model said, after the listeners had their say, in the log."""
+        said = self.open.assembler.blocks()
+        result = await self.ctx.waterfall(
+            AGENT_STEP_RESULT, lambda agent, result: result, self.agent, StepResult(said, reason)
+        )
+        content = self.agent.with_new_ids(result.content)
+        self.log(
+            "assistant/message",
+            AssistantMessage(
+                self.number,
+                self.step,
+                content,
+                stop_reason=result.reason.kind,
+                rewritten=content != said,
+            ),
+        )
+        self._log_usage()
+        return StepResult(content, result.reason)
+
+    async def _goes_on(self, default: bool) -> bool:
+        go_on = await self.ctx.waterfall(
+            AGENT_TURN_CONTINUATION,
+            lambda agent, continuation: continuation.go_on,
+            self.agent,
+            Continuation(self.number, self.step, default),
+        )
+        if not go_on and not self.agent.inbox.steering:
+            return False
+        if not default and not self.agent.inbox.steering:
+            go_on_text = (TextBlock("Continue."),)
+            self.log("context/message", ContextMessage(go_on_text, Source("harness")))
+        return True
+
+    def _drain_steering(self) -> bool:
+        drained = self.agent.inbox.drain_steering()
+        for position, message in enumerate(drained):
+            try:
+                self.log(
+                    "steering/message",
+                    SteeringMessage(self.number, message.content, message.source),
+                )
+            except asyncio.CancelledError:  # nothing is lost: it starts the next turn
+                self.agent.inbox.steering[:0] = drained[position:]
+                raise
+            except Exception:
+                self.agent.inbox.steering[:0] = drained[position + 1 :]
+                raise
+            self.ctx.emit(AGENT_STEERING, self.agent, self.number, message.source)
+        return bool(drained)
+
+    # -- the log ------------------------------------------------------------------------------
+
+    def _log(self, type: str, data: EventData) -> None:
+        before = len(self.session)
+        try:
+            self.session.append(type, data)
+        finally:  # an event stays in the log even when a listener raised
+            if len(self.session) > before:
+                self.open.feed(self.session[before])
+
+    def _log_safely(self, type: str, data: EventData) -> Exception | None:
+        """Log on the way out: a listener's failure is given back and not raised."""
+        error = _caught(lambda: self._log(type, data))
+        if error is not None:
+            self.ctx.report(error, f"a listener of {type!r}")
+        return error
+
+    def _log_usage(self, *, interrupted: bool = False) -> None:
+        assembler = self.open.assembler
+        usage, assembler.usage = assembler.usage, None
+        if usage is None:
+            return
+        report = UsageReport(
+            self.number,
+            self.step,
+            usage.usage,
+            usage.message_id,
+            usage.model,
+            interrupted,
+            assembler.attempt,
+        )
+        (self._log_safely if interrupted else self.log)("usage", report)
+
+    def _end_step(self, log: Callable[[str, EventData], object]) -> None:
+        log("step/end", StepEnd(self.number, self.step))
+
+
+def _caught(call: Callable[[], object]) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def _generator(
+    stream: Any,
+) -> Any:  # Any: aclosing wants an async generator, adapters may not be one
+    return stream if hasattr(stream, "aclose") else _closable(stream)
+
+
+async def _closable(stream: Any) -> Any:  # Any: as above
+    async for chunk in stream:
+        yield chunk

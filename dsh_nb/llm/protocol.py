@@ -1,0 +1,51 @@
+"""What a model call is: the request, and what an adapter must do with it.
+
+Reads: messages. Feeds: llm.service, the adapters, agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from dsh_nb.messages import Chunk, JsonObject, Message, ToolSchema
+
+__all__ = ["Adapter", "ModelRequest"]
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """One call to a model.
+
+    Attributes:
+        model: Name of the model.
+        messages: The history, read-only; it may be long, so read what is new and copy nothing.
+        system: The system text; ``None`` for none.
+        tools: The tools that may be called, in the order sent.
+        options: Sampling and provider options by their wire names.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    system: str | None = None
+    tools: tuple[ToolSchema, ...] = ()
+    options: JsonObject = {}
+
+
+class Adapter(Protocol):
+    """Speaks to one kind of model.
+
+    Attributes:
+        name: Name of the adapter; blocks that only it understands carry it.
+    """
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """The answer as chunks: usage before the finish, nothing after it.
+
+        Raises:
+            LlmError: The call failed; so does a finish of kind ``error`` or ``aborted``.
+        """
+        ...

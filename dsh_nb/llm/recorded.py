@@ -1,0 +1,156 @@
+"""The recorded model: answers from a session's log, and fails when the request is another one.
+
+Reads: messages, session, llm.protocol, llm.rebuild. Feeds: notebook, testing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+
+from dsh_nb.errors import LlmError, RecordingError
+from dsh_nb.llm.protocol import ModelRequest
+from dsh_nb.llm.rebuild import StepRequest, rebuild_requests
+from dsh_nb.messages import (
+    BlockEnd,
+    Chunk,
+    Finish,
+    FinishReason,
+    UsageChunk,
+)
+from dsh_nb.session.events import (
+    AssistantChunk,
+    AssistantMessage,
+    Failure,
+    SessionEvent,
+    StepStart,
+    UsageReport,
+)
+
+__all__ = ["RecordedModel"]
+
+
+class _Answer:
+    """What was recorded of one step: chunks with their times, and how it failed if it did."""
+
+    def __init__(self, began: int) -> None:
+        self.began = began
+        self.chunks: list[tuple[int, Chunk]] = []
+        self.message: AssistantMessage | None = None
+        self.usage: UsageReport | None = None
+        self.failure: Failure | None = None
+
+    def timed_chunks(self) -> list[tuple[int, Chunk]]:
+        """The chunks; made from the message where the log keeps none."""
+        if self.chunks or self.message is None:
+            return self.chunks
+        made: list[Chunk] = [BlockEnd(*pair) for pair in enumerate(self.message.content)]
+        if self.usage is not None:
+            made.append(UsageChunk(self.usage.usage, self.usage.message_id, self.usage.model))
+        if not self.message.interrupted:
+            made.append(Finish(FinishReason(self.message.stop_reason or "stop")))
+        return [(self.began, chunk) for chunk in made]
+
+
+class RecordedModel:
+    """Answers each request with what the log says was answered, in order.
+
+    Args:
+        events: The log of a session.
+        pace: 1.0 for the time that the model took, 2.0 for half of it, 0 for no waiting.
+        name: Name of the adapter.
+    """
+
+    def __init__(
+        self, events: Iterable[SessionEvent], *, pace: float = 0.0, name: str = "recorded"
+    ) -> None:
+        self.name = name
+        log = [*events]
+        self._requests = [*rebuild_requests(log)]
+        self._answers = _answers(log)
+        self._pace = pace
+        self._next = 0
+
+    @property
+    def models(self) -> list[str]:
+        """The models that the recording was made with, in order of appearance."""
+        return list(dict.fromkeys(step.request.model for step in self._requests))
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        """The recorded answer to `request`.
+
+        Raises:
+            RecordingError: The request is not the one that was recorded, or nothing more was
+                recorded. The text says what differs.
+            LlmError: The recorded call failed; the same message and code.
+        """
+        step = self._take(request)
+        answer = self._answers[step.turn, step.step]
+        before = answer.began
+        for time, chunk in answer.timed_chunks():
+            await asyncio.sleep(max(0, time - before) / 1000 / self._pace if self._pace else 0)
+            before = time
+            yield chunk
+        if answer.failure is not None:
+            raise LlmError(answer.failure.message, code=answer.failure.code or "ERROR")
+
+    def _take(self, request: ModelRequest) -> StepRequest:
+        if self._next >= len(self._requests):
+            raise RecordingError(
+                f"the recording ends after {len(self._requests)} steps and a further one was asked "
+                "for; record it anew, or use a live model"
+            )
+        step = self._requests[self._next]
+        difference = _difference(step.request, request)
+        if difference:
+            raise RecordingError(
+                f"the request differs from the recorded one of turn {step.turn}, step {step.step}: "
+                f"{difference}; run the same inputs, or use a live model"
+            )
+        self._next += 1
+        return step
+
+
+def _answers(log: Sequence[SessionEvent]) -> dict[tuple[int, int], _Answer]:
+    answers: dict[tuple[int, int], _Answer] = {}
+    for event in log:
+        data = event.data
+        if isinstance(data, StepStart):
+            answers[data.turn, data.step] = _Answer(event.time)
+            continue
+        answer = answers.get((getattr(data, "turn", 0), getattr(data, "step", 0)))
+        if answer is None:
+            continue
+        if isinstance(data, AssistantChunk):
+            answer.chunks.append((event.time, data.chunk))
+        elif isinstance(data, AssistantMessage):
+            answer.message = data
+        elif isinstance(data, UsageReport):
+            answer.usage = data
+        elif isinstance(data, Failure) and not _finished(answer):
+            answer.failure = data
+    return answers
+
+
+def _finished(answer: _Answer) -> bool:
+    """Whether the model's part was whole, so that a later failure is not the model's."""
+    return any(type(chunk) is Finish for _, chunk in answer.chunks)
+
+
+def _difference(recorded: ModelRequest, asked: ModelRequest) -> str:
+    """What differs first between two requests; ``""`` when nothing does."""
+    for field in ("model", "system", "tools", "options"):
+        then, now = getattr(recorded, field), getattr(asked, field)
+        if then != now:
+            return f"{field} was {_short(then)} and is {_short(now)}"
+    for position, (then, now) in enumerate(zip(recorded.messages, asked.messages, strict=False)):
+        if then != now:
+            return f"message {position} was {_short(then)} and is {_short(now)}"
+    if len(recorded.messages) != len(asked.messages):
+        return f"there were {len(recorded.messages)} messages and are {len(asked.messages)}"
+    return ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:200]} … {text[-80:]}"

@@ -1,0 +1,4 @@
+"""The notebook surface: the only room that knows Jupyter.
+
+Reads: every other room.
+"""

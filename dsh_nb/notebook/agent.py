@@ -1,0 +1,320 @@
+"""The notebook surface: one name starts everything, one call does the work.
+
+Reads: core, session, llm, tools, agent, plugins, tables, notebook.turn, notebook.sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentLoop, AgentOptions
+from dsh_nb.agent.protocol import AGENT_DISPOSED, Said
+from dsh_nb.agent.protocol import Agent as LiveAgent
+from dsh_nb.core import Context, Plugin
+from dsh_nb.errors import LlmError
+from dsh_nb.llm.anthropic import AnthropicModel, has_key
+from dsh_nb.llm.demo import DemoModel
+from dsh_nb.llm.protocol import Adapter
+from dsh_nb.llm.service import LLM
+from dsh_nb.messages import JsonObject, Source
+from dsh_nb.notebook.kernel import in_kernel, publish
+from dsh_nb.notebook.sync import own_loop, wait_here
+from dsh_nb.notebook.turn import Reply, TurnHandle, check_cell
+from dsh_nb.plugins.retry import retry
+from dsh_nb.session.events import TurnReason
+from dsh_nb.session.history import HistoryView
+from dsh_nb.session.session import Session
+from dsh_nb.tools.registry import TOOLS
+from dsh_nb.tools.tool import Tool
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DEFAULT_MODEL", "Agent"]
+
+DEFAULT_MODEL = "claude-sonnet-5-5"
+"""The model where a key is found and none is named."""
+
+DEMO = "demo"
+_BANNER = (
+    "Offline demo: no key was found, so this agent runs on `demo`, a scripted stand-in and no "
+    'language model. Set ANTHROPIC_API_KEY, or pass `model="claude-…"` with `api_key=`, or '
+    "`base_url=` of a server that speaks the Messages API."
+)
+
+ToolLike = Tool | Callable[..., Any]  # Any: a tool may return whatever it likes
+
+_live: dict[str, Agent] = {}
+
+
+class Agent:
+    """An agent in a notebook. Call it to start a turn, await the call for the reply.
+
+    Making an agent of a taken id disposes the former one, as a re-run cell wants; a new session
+    begins.
+
+    Args:
+        id: Its name.
+        tools: Functions or tools that it may call.
+        model: ``"claude-…"``, a model of `base_url`, ``"demo"`` for the offline one, or an
+            adapter. By default `DEFAULT_MODEL` where a key is found, else ``"demo"``, and it
+            says so.
+        base_url: Another server that speaks the Messages API.
+        api_key: The key; by default the environment's. It is never shown or logged.
+        system_prompt: What the model is told first.
+        max_tokens: Output limit of a request.
+        options: Further provider options by their wire names, for example ``{"temperature": 0}``.
+        transport: ``"aiohttp"`` for less CPU when chunks come one by one
+            (``pip install dsh-nb[aiohttp]``).
+        plugins: Mounted on the agent's context before it is made.
+
+    Raises:
+        NoAdapterError: The model is unknown.
+        MissingKeyError: The model needs a key and there is none.
+        ToolDefinitionError: A function cannot become a tool.
+        ConfigError: A plugin's config does not fit.
+        Nothing was made then, and a former agent of that id lives on.
+
+    Attributes:
+        id: Its name.
+        ctx: The context that it lives on, for people who write plugins.
+        session: Its log.
+        model: Name of its model.
+    """
+
+    def __init__(
+        self,
+        id: str = "main",
+        *,
+        tools: Iterable[ToolLike] = (),
+        model: str | Adapter | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        max_tokens: int | None = None,
+        options: JsonObject | None = None,
+        transport: Literal["httpx", "aiohttp"] = "httpx",
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
+        if not isinstance(id, str) or not id:
+            raise TypeError(f"the agent's id is {id!r}; pass a name, for example 'main'")
+        self.id = id
+        self.ctx = Context(replace_plugins=True)
+        self._handles: list[TurnHandle] = []
+        wire = dict(options or {}) | ({} if max_tokens is None else {"max_tokens": max_tokens})
+        try:
+            self._compose(plugins)
+            self.model = self._choose(model, base_url, api_key, transport)
+            for tool in tools:
+                self.ctx.get(TOOLS).register(tool)
+            given = AgentOptions(model=self.model, system_prompt=system_prompt, options=wire)
+            self._agent = self.ctx.get(AGENT_LOOP).create(id, given)
+        except BaseException:
+            _unwind(self.ctx)
+            raise
+        self.ctx.on(AGENT_DISPOSED, self._ended)
+        former = _live.get(id)
+        if former is not None:
+            former.dispose()
+        _live[id] = self
+        if model is None and self.model == DEMO:
+            _say(_BANNER)
+
+    def __call__(self, prompt: Said) -> TurnHandle:
+        """Start a turn with `prompt`, show it in this cell, and return its handle at once.
+
+        A prompt sent while a turn runs waits; all that wait share the next turn.
+
+        Raises:
+            DisposedError: The agent is gone.
+            TypeError, ValueError: The prompt is not text or content blocks, or blank.
+            AgentError: The cell was interrupted before.
+        """
+        return self._start(prompt, show=True)
+
+    def send(self, said: Said) -> TurnHandle:
+        """Start a turn as a call does, and show nothing."""
+        return self._start(said, show=False)
+
+    def run_sync(self, prompt: Said) -> Reply:
+        """The reply to `prompt`, for code that cannot await; in scripts and in cells.
+
+        Raises:
+            KeyboardInterrupt: Interrupted, outside a kernel; the turn was stopped.
+        """
+        if _no_loop():
+            self.ctx.bind(own_loop())
+        return wait_here(self._start(prompt, show=True), self.loop)
+
+    def steer(self, said: Said) -> str:
+        """Say something to the running turn: the model sees it before its next step.
+
+        When idle it starts a turn. Safe from any thread. Returns the message's id.
+        """
+        return self._agent.steer(said)
+
+    def inject(self, said: Said) -> None:
+        """Add context that the next request shows, without starting anything."""
+        self._agent.inject(said)
+
+    def stop(self, reason: str | None = None) -> None:
+        """Stop the running turn; nothing happens when idle. Safe from any thread."""
+        self._agent.abort(reason)
+
+    @overload
+    def tool(self, function: ToolLike, /) -> ToolLike: ...
+    @overload
+    def tool(self, /, **how: Any) -> Callable[[ToolLike], ToolLike]: ...  # Any: as `tools.tool`
+    def tool(
+        self, function: ToolLike | None = None, /, **how: Any
+    ) -> ToolLike | Callable[[ToolLike], ToolLike]:
+        """Decorate a function to make it a tool of this agent; one of that name is replaced.
+
+        Args:
+            function: The function.
+            how: As `dsh_nb.tool` takes it, for example ``parallel=True``.
+
+        Returns:
+            The function, unchanged.
+        """
+        from dsh_nb.tools.schema import tool as make
+
+        def register(function: ToolLike) -> ToolLike:
+            made = make(function, **how) if how else function
+            self.ctx.get(TOOLS).register(made, replace=True)
+            return function
+
+        return register if function is None else register(function)
+
+    @property
+    def session(self) -> Session:
+        """The log: a sequence of events."""
+        return self._agent.session
+
+    @property
+    def status(self) -> str:
+        """``idle``, ``running`` or ``disposed``."""
+        return self._agent.status
+
+    @property
+    def history(self) -> HistoryView:
+        """The messages that the next request would show."""
+        return self.session.messages
+
+    @property
+    def tools(self) -> list[str]:
+        """Names of its tools."""
+        return [tool.name for tool in self.ctx.get(TOOLS).list()]
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """The log as a DataFrame: a row per session event; see `dsh_nb.tables.events`."""
+        from dsh_nb.tables.events import events
+
+        return events(self.session)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that its turns run on."""
+        return self.ctx.loop
+
+    def dispose(self) -> Awaitable[None]:
+        """End the agent; its log stays readable. Awaiting waits until nothing of it is left."""
+        if _live.get(self.id) is self:
+            del _live[self.id]
+        return self.ctx.dispose()
+
+    def take_back(self, message_id: str) -> bool:
+        """Take a queued message back before its turn begins; False when it has begun."""
+        return self._agent.inbox.take_back(message_id)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.id!r} {self.model} {self.status}, {self.session.turn} turns>"
+
+    def _repr_markdown_(self) -> str:
+        tools = ", ".join(f"`{name}`" for name in self.tools) or "none"
+        turns = f"{self.session.turn} turn{'' if self.session.turn == 1 else 's'}"
+        return f"**Agent** `{self.id}` · {self.status} · model `{self.model}` · {turns} · tools: {tools}"
+
+    def _start(self, said: Said, *, show: bool) -> TurnHandle:
+        check_cell()
+        self.ctx.check_thread("starting a turn")
+        if _no_loop():
+            self.ctx.bind(own_loop())
+        handle = TurnHandle(self, show=show)
+        try:
+            handle.begin(self._agent.send(said, Source()))
+        except BaseException as error:
+            handle.give_up(TurnReason("error", message=str(error)))
+            raise
+        self._handles = [one for one in self._handles if not one.done]
+        self._handles.append(handle)
+        return handle
+
+    def _compose(self, plugins: Sequence[Plugin]) -> None:
+        for plugin in (retry, AgentLoop, *plugins):
+            self.ctx.plugin(plugin).check()
+
+    def _choose(
+        self,
+        model: str | Adapter | None,
+        base_url: str | None,
+        api_key: str | None,
+        transport: Literal["httpx", "aiohttp"],
+    ) -> str:
+        """Register the adapter for `model`; returns the model's name."""
+        llm = self.ctx.get(LLM)
+        if model is not None and not isinstance(model, str):
+            llm.register(model, [model.name])
+            return model.name
+        server = base_url or os.environ.get("ANTHROPIC_BASE_URL")
+        if base_url is not None and model is None:
+            raise LlmError(
+                f"no model was named for the server {base_url!r}; pass model=, as that server "
+                "calls it",
+                code="NO_MODEL",
+            )
+        keyed = api_key is not None or has_key() or server is not None
+        name = model or (DEFAULT_MODEL if keyed else DEMO)
+        if name == DEMO and base_url is None:
+            llm.register(DemoModel(), [DEMO])
+        elif base_url is not None or name.startswith("claude-") or server is not None:
+            adapter = AnthropicModel(api_key=api_key, base_url=base_url, transport=transport)
+            llm.register(adapter, [name])
+            self.ctx.fiber.effect(adapter.close, "connections to the model")
+        else:
+            llm.register(DemoModel(), [DEMO])
+            llm.adapter(name)
+        return name
+
+    def _ended(self, agent: LiveAgent) -> None:
+        if agent is self._agent:
+            for handle in self._handles:
+                handle.give_up(TurnReason("disposed"))
+            self._handles = []
+
+
+def _no_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
+def _unwind(ctx: Context) -> None:
+    """Dispose a context that was never used; what needs a loop has not begun."""
+    if _no_loop():
+        ctx.bind(own_loop())
+    ctx.dispose()
+
+
+def _say(text: str) -> None:
+    if in_kernel():
+        publish({"text/markdown": f"> {text}", "text/plain": text.replace("`", "")}, "dsh-banner")
+    else:
+        sys.stderr.write(text.replace("`", "") + "\n")

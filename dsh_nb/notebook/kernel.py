@@ -1,0 +1,68 @@
+"""What there is of Jupyter around: the kernel, its cells, and its interrupts.
+
+Feeds: notebook.turn, notebook.display, notebook.sync.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["cell_number", "in_kernel", "interrupts", "publish"]
+
+
+def in_kernel() -> bool:
+    """Whether this is a Jupyter kernel, so that outputs can be updated in place."""
+    shell = _shell()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def cell_number() -> int | None:
+    """The execution count of the cell that runs; None outside IPython."""
+    shell = _shell()
+    return None if shell is None else int(shell.execution_count)
+
+
+def publish(bundle: dict[str, str], display_id: str, *, update: bool = False) -> None:
+    """Show a MIME bundle as an output of the current cell, or update the one shown before."""
+    from IPython.display import publish_display_data
+
+    # update= is an argument of the shell's own publisher that the stub of this function lacks
+    publish_display_data(data=bundle, transient={"display_id": display_id}, update=update)
+
+
+@contextmanager
+def interrupts() -> Iterator[list[bool]]:
+    """Notice interrupts of the kernel meanwhile; the list is no longer empty after the first.
+
+    What the kernel does with an interrupt is left as it is. Noticing is what tells an interrupt
+    from any other cancellation of the cell's task.
+    """
+    seen: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield seen
+        return
+
+    def note(number: int, frame: Any) -> object:  # Any: as the signal module types frames
+        seen.append(True)
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, before)
+
+
+def _shell() -> Any:  # Any: IPython's shell, which is not imported for this
+    if "IPython" not in sys.modules:
+        return None
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()

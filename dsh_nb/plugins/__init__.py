@@ -1,0 +1,4 @@
+"""Plugins: what is not the loop, each on the live events that the loop offers.
+
+Feeds: notebook.
+"""

@@ -1,0 +1,4 @@
+"""Tools: functions that a model may call, behind one seam.
+
+Reads: core, messages. Feeds: agent, plugins, notebook.
+"""

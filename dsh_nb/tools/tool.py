@@ -1,0 +1,104 @@
+"""A tool: a name, a description, a JSON schema, and what runs when the model calls it.
+
+Reads: messages. Feeds: tools.registry, agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsh_nb.messages import JsonObject, ResultContent, ToolSchema
+
+__all__ = ["Tool", "ToolCall", "ToolExecution", "ToolOutcome"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool that a registry can hold.
+
+    Attributes:
+        name: 1 to 64 characters of ``A-Za-z0-9_-``, unique in its registry.
+        description: What it does, for the model.
+        parameters: JSON schema of the arguments; its root is an object without combinators.
+        run: Called with ``(arguments, execution)``, where `arguments` is the decoded JSON object.
+            May be sync, async, a generator or an async generator. What it returns becomes a
+            `ToolOutcome` through `dsh_nb.tools.results.to_outcome`.
+        parallel: True when calls of this tool may run at once with other such calls.
+        main_thread: True to run on the thread of the kernel's loop, which is blocked meanwhile;
+            a sync tool runs on a thread of its own otherwise.
+        timeout_seconds: Longest run; ``None`` for no limit.
+        function: What the tool was made from, for people who look.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject
+    run: Callable[[JsonObject, ToolExecution], Any]  # Any: a tool may return whatever it likes
+    parallel: bool = False
+    main_thread: bool = False
+    timeout_seconds: float | None = None
+    function: Callable[..., Any] | None = None
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model is told."""
+        return ToolSchema(name=self.name, description=self.description, parameters=self.parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call as the waterfall ``tools/execute`` sees it.
+
+    Attributes:
+        id: The provider's id of the call.
+        name: The tool that the model named; it may not exist.
+        arguments: The decoded JSON value, ``{}`` when empty; the raw text when it is not JSON.
+        agent: Id of the calling agent; ``""`` when nobody's.
+        turn: Owning turn, from 1; 0 outside an agent.
+        step: Owning step, from 1; 0 outside an agent.
+    """
+
+    id: str
+    name: str
+    arguments: object
+    agent: str = ""
+    turn: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecution:
+    """What a running tool knows of its call; a parameter annotated with this class receives it.
+
+    Attributes:
+        call: The call.
+    """
+
+    call: ToolCall
+    _progress: Callable[[object], None] = field(default=lambda value: None, repr=False)
+
+    def progress(self, value: object) -> None:
+        """Show `value` as the tool's progress; safe from any thread, never raises."""
+        self._progress(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutcome:
+    """What a call came to.
+
+    Attributes:
+        content: What the model gets: bounded, non-blank text and images.
+        is_error: True when the call failed; the content tells the model why.
+        display: What the person sees: a MIME bundle (``text/html``, ``image/png`` as base64,
+            ``application/json``, ``text/plain``); ``None`` when the content says it all.
+        overflow: The whole text when `content` holds only its head and tail; else ``None``.
+        interrupted: True when the tool asked to stop the turn (it raised KeyboardInterrupt).
+    """
+
+    content: tuple[ResultContent, ...]
+    is_error: bool = False
+    display: JsonObject | None = None
+    overflow: str | None = None
+    interrupted: bool = False

@@ -1,0 +1,1 @@
+"""The tests, one folder a room; `rules` knows which behaviour each of them shows."""
