@@ -217,7 +217,7 @@ class Turn:
 
     async def _steps(self) -> TurnReason:
         while True:
-            steered = self._drain_steering()
+            self._drain_steering()
             self.step += 1
             self.log("step/start", StepStart(self.number, self.step))
             self.ctx.emit(AGENT_STEP_START, self.agent, self.number, self.step)
@@ -230,8 +230,8 @@ class Turn:
             else:
                 self.open.close_calls(self.log, not_run)
             paused = result.reason.kind == "pause-turn"
-            if not paused:  # a paused message must be resumed before anything is added
-                steered = self._drain_steering() or steered
+            # a paused message must be resumed before anything is added
+            steered = not paused and self._drain_steering()
             self._end_step(self.log)
             self.ctx.emit(AGENT_STEP_END, self.agent, self.number, self.step)
             ending = self._endings.unfinished(result.reason, called=bool(calls))

@@ -93,6 +93,11 @@ class LoopAgent(Agent):
     def __repr__(self) -> str:
         return f"<LoopAgent {self.id!r} {self.status}, {self.session.turn} turns>"
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, or is about to."""
+        return self._driver is not None or bool(self.inbox.queued)
+
     # -- what people call, from any thread ---------------------------------------------------
 
     def send(self, said: Said, source: Source | None = None) -> str:

@@ -1,102 +1,70 @@
-"""How the demo model fills a tool's arguments from a text, by the tool's JSON schema.
+"""How the demo model fills a tool's arguments from what a person says.
 
-Reads: messages, llm.demo_words. Feeds: llm.demo_plan.
+Reads: messages, llm.demo_words, llm.demo_parameters, llm.demo_reading. Feeds: llm.demo_plan.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dsh_nb.llm.demo_words import (
-    CONSUMED,
-    NUMBER_WORDS,
-    QUOTE,
-    Quotation,
-    dates_in,
-    is_filler,
-    masked,
-    name_words,
-)
+from dsh_nb.llm.demo_parameters import Parameter, parameters_of
+from dsh_nb.llm.demo_reading import NUMBER, RUN, Reading, number_of
+from dsh_nb.llm.demo_words import NUMBER_WORDS, dates_in, is_filler
 from dsh_nb.messages import JsonObject
 
-__all__ = ["Filled", "Parameter", "fill", "parameters_of"]
+__all__ = ["Filled", "fill"]
 
-_WHOLE = frozenset(
-    """q query question prompt text message content body code sql expression formula note topic
-    title description instruction instructions sentence words phrase keywords comment task""".split()
+_BACK = r"\b(?:it|that|(?:the|this|that)\s+(?:result|answer|sum|product|number))\b"
+_SWAPPED = re.compile(r"(?i)\b(?:subtract|take|deduct|remove)\b.*\bfrom\b")
+_LEADING = re.compile(r"(?i)\b(?:first|top|last|next|at most|up to|max|maximum|limit|bottom)\s+$")
+_FOLLOWING = re.compile(
+    r"(?i)^\s*(?:rows?|lines?|items?|results?|hits?|entries|records?|points?|days?|hours?|times"
+    r"|steps?|bins?)\b(?:\s+of\b)?"
 )
-_SEPARATOR = r"\s*(?:=|:|\bis\b|\bto be\b|\bof\b|\bequals\b|\bto\b)\s*"
-_TIGHT = r"\s*(?:=|:|\bis\b|\bequals\b)\s*"
-_NUMBER = (
-    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
-    r"(?=\s*%|(?:km|kg|cm|mm|ms|min|[cfghms])?(?!\w))(?!\.\d)"
+_LIST = rf"{RUN}(?:(?:,? and |, ?| & )(?:(?:in|at|for) )?{RUN})*"
+_WORD = r"[^\W_](?:[\w.'’-]*\w)?"
+_WORDS = rf"{_WORD}(?: {_WORD}){{0,2}}"
+_WORD_LIST = rf"{_WORD}(?:(?:,? and |, ?){_WORD})+(?=\s*[.?!]?\s*(?:\0|$))"
+_BETWEEN = re.compile(r"(?:,? and |, ?| & )(?:(?:in|at|for) )?")
+_PREPOSITION = re.compile(
+    r"(?i)\b(?:in|at|for|of|near|from|to|about|on|by|into)\s+(?:(?:the|a|an|my)\s+)?"
 )
-_COUNTED = r"rows?|lines?|items?|results?|hits?|entries|records?|points?|days?|times|steps?|bins?"
-_LEADING = re.compile(r"(?i)\b(?:first|top|last|next|most|to|max|maximum|limit|bottom)\s+$")
-_FOLLOWING = re.compile(rf"(?i)^\s*(?:{_COUNTED})\b")
-_BACK = re.compile(r"(?i)\b(?:it|that|(?:the|this|that)\s+(?:result|answer|sum|product|number))\b")
-_UNITS = {"c": "celsius|centigrade", "f": "fahrenheit", "k": "kelvin"}
-_RUN = r"[A-ZÀ-ÞĀ-Ž][\w'’.-]*(?<![.])(?: (?:d[aeiou]|del|la|le|los|las|san|of|upon|am|von)? ?[A-ZÀ-Þ][\w'’-]*)*"
-_LIST = rf"{_RUN}(?:(?:,? and |, ?| & )(?:(?:in|at|for) )?{_RUN})*"
-_PREPOSITIONS = "in|at|for|of|near|from|to|about|on|by|into|column"
+_ARTICLES = re.compile(r"(?i)[\s,:(]*(?:(?:tool|function)\b\s*)?(?:(?:the|a|an|my|our|all)\s+)*")
 _HINTS = [
     (frozenset({"from", "origin", "source", "departure", "since"}), "from|since"),
-    (frozenset({"to", "destination", "target", "recipient", "receiver", "into"}), "to|into"),
+    (frozenset({"to", "destination", "target", "recipient", "into"}), "to|into"),
     (frozenset({"by", "group", "groupby"}), "by|per"),
 ]
 _SHAPES = [
-    (frozenset({"url", "uri", "link"}), r"https?://[^\s\0)>]+"),
+    (frozenset({"url", "uri", "link"}), r"https?://[^\s\0)>]*[^\s\0)>.,;!?]"),
     (frozenset({"email", "recipient", "to"}), r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
     (
         frozenset({"path", "file", "filename", "filepath", "folder", "directory"}),
-        r"(?<!\w)(?:[\w.~-]*/[\w./~-]*\w/?|[\w-]+\.[A-Za-z]\w{0,5})(?!\w)",
+        r"(?<![\w/])(?:[\w.~-]*/[\w./~-]*\w/?|[\w-]+\.[A-Za-z]\w{0,5})(?!\w)",
     ),
 ]
-
-
-class Parameter(NamedTuple):
-    """One parameter of a tool, with its schema reduced to what the demo model understands.
-
-    Attributes:
-        name: Its name.
-        kind: ``integer``, ``number``, ``boolean``, ``string``, ``date``, ``enum``, ``array`` or
-            ``other``.
-        required: Whether a call must give it.
-        description: What the schema says of it; ``""`` for nothing.
-        choices: The values of an enum, or of an array's items.
-        items: Kind of an array's items.
-    """
-
-    name: str
-    kind: str
-    required: bool
-    description: str = ""
-    choices: tuple[object, ...] = ()
-    items: str = ""
+_LEAD_WORDS = re.compile(
+    r"(?i)^(?:(?:the )?(?:web|internet|net|docs|documentation|database) for\b|"
+    r"(?:look up|for|the|a|an|about|on|of|me|us|up|please|to|some|tool|with|this|that)\b|"
+    r"[\s,:;.!?-])\s*"
+)
+_TRAIL_WORDS = re.compile(r"(?i)(?:\s+(?:please|thanks|thank you|for me|with|in|as|and))$")
 
 
 class Filled(NamedTuple):
     """What a text gives for a tool.
 
     Attributes:
-        calls: The arguments of each call; more than one when the text lists several values for
-            the one text parameter, none when something is missing.
+        calls: The arguments of each call: more than one when the text lists several values for
+            the one text that the tool takes, none when something is missing.
         missing: The required parameters that the text does not give.
     """
 
     calls: tuple[JsonObject, ...]
     missing: tuple[Parameter, ...] = ()
-
-
-def parameters_of(schema: JsonObject) -> list[Parameter]:
-    """The parameters of a tool, in the order of its schema."""
-    required = schema.get("required", ())
-    properties: dict[str, JsonObject] = schema.get("properties", {})
-    return [_parameter(name, given, schema, name in required) for name, given in properties.items()]
 
 
 def fill(
@@ -112,57 +80,234 @@ def fill(
     """
     parameters = parameters_of(schema)
     whole = _json_in(text, {parameter.name for parameter in parameters})
-    if whole is not None:
-        missing = [p for p in parameters if p.required and p.name not in whole]
-        return Filled((), tuple(missing)) if missing else Filled((whole,))
-    reading = _Reading.of(text, mention, back)
+    if whole is None:
+        reading = Reading(text, mention)
+        _read(reading, parameters, back)
+        calls = reading.calls(parameters)
+    else:
+        calls = [whole]
+    missing = tuple(p for p in parameters if p.required and p.name not in calls[0])
+    return Filled((), missing) if missing else Filled(tuple(calls))
+
+
+def _json_in(text: str, names: set[str]) -> JsonObject | None:
+    """The JSON object in `text` whose keys are all among `names`."""
+    for start in (found.start() for found in re.finditer(r"\{\s*\"", text)):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and names.issuperset(value):
+            return value
+    return None
+
+
+def _read(reading: Reading, parameters: Sequence[Parameter], back: float | None) -> None:
+    """What is said most clearly is read first, so that the rest is left for what is not."""
     for parameter in parameters:
         reading.named(parameter)
-    reading.typed(parameters)
-    reading.texts(parameters)
-    missing = [p for p in parameters if p.required and p.name not in reading.values]
-    return Filled((), tuple(missing)) if missing else Filled(tuple(reading.variants(parameters)))
+    _read_dates(reading, parameters)
+    for parameter in reading.open(parameters):
+        if parameter.kind == "enum" or (parameter.kind == "array" and parameter.choices):
+            reading.choice(parameter)
+    _read_numbers(reading, parameters, back)
+    _read_texts(reading, parameters)
 
 
-def _parameter(name: str, given: JsonObject, root: JsonObject, required: bool) -> Parameter:
-    given = _plain(given, root)
-    items = _plain(given.get("items", {}), root)
-    choices = items.get("enum", ()) if "items" in given else given.get("enum", ())
-    return Parameter(
-        name,
-        _kind(given),
-        required,
-        str(given.get("description", "")),
-        tuple(choices),
-        _kind(items),
-    )
+def _read_dates(reading: Reading, parameters: Sequence[Parameter]) -> None:
+    wanted = [
+        p
+        for p in reading.open(parameters)
+        if p.kind in ("date", "date-time") or (p.kind == "string" and p.words & {"date", "day"})
+    ]
+    for parameter, date in zip(wanted, dates_in(reading.text), strict=False):
+        at = f"T{date.time or '00:00:00'}" if parameter.kind == "date-time" else ""
+        reading.take(parameter, date.day + at, date.start, date.end)
 
 
-def _plain(given: object, root: JsonObject) -> JsonObject:
-    """`given` without reference, optionality and wrapping; the outer description stays."""
-    if not isinstance(given, dict):
-        return {}
-    inner: object = None
-    if "$ref" in given:
-        inner = root.get("$defs", {}).get(str(given["$ref"]).rpartition("/")[2], {})
-    for union in ("anyOf", "oneOf", "allOf"):
-        if union in given:
-            inner = next((one for one in given[union] if one != {"type": "null"}), {})
-    return (
-        given
-        if inner is None
-        else {**_plain(inner, root), **given, "$ref": None}
-        if ("$ref" not in given)
-        else {**_plain(inner, root), **{key: given[key] for key in given if key != "$ref"}}
-    )
+class _Figure(NamedTuple):
+    """A number in the text; it is `counted` when words beside it say that it counts something."""
+
+    start: int
+    end: int
+    said: str
+    counted: bool
 
 
-def _kind(given: JsonObject) -> str:
-    kind = given.get("type", "string" if given.get("enum") or not given else "other")
-    if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "other")
-    if given.get("enum"):
-        return "enum"
-    if kind == "string" and given.get("format") in ("date", "date-time"):
-        return str(given["format"])
-    return str(kind)
+def _read_numbers(reading: Reading, parameters: Sequence[Parameter], back: float | None) -> None:
+    figures = _figures(reading, back)
+    wanted = [p for p in reading.open(parameters) if p.is_number]
+    required = [p for p in wanted if p.required]
+    if len(required) == 2 and len(figures) > 1 and _SWAPPED.search(reading.original):
+        figures[:2] = figures[1::-1]
+    for parameter in required:
+        _take_figure(reading, parameter, figures)
+    for parameter in reading.open(parameters, "array"):
+        if parameter.required and parameter.items in ("integer", "number") and figures:
+            values = [number_of(figure.said, parameter.items) for figure in figures]
+            reading.take(parameter, values, figures[0].start, figures[-1].end)
+            figures = []
+    optional = [p for p in wanted if not p.required]
+    counts = [p for p in optional if p.is_count] or optional
+    # a lone number is clear where no text could hold it; else a word must say that it counts
+    texts = any(p.required and p.kind == "string" for p in reading.open(parameters))
+    clear = [f for f in figures if f.counted or (not texts and f.said != "1")]
+    if len(counts) == 1 and len(clear) == 1:
+        _take_figure(reading, counts[0], clear)
+
+
+def _take_figure(reading: Reading, parameter: Parameter, figures: list[_Figure]) -> None:
+    """Give `parameter` the first of `figures` that it can have, and remove that one."""
+    for figure in figures:
+        value = number_of(figure.said, parameter.kind)
+        if value is not None:
+            reading.take(parameter, value, figure.start, figure.end)
+            figures.remove(figure)
+            return
+
+
+def _figures(reading: Reading, back: float | None) -> list[_Figure]:
+    """The numbers that are left, in order, with the words that belong to them."""
+    words = "|".join(NUMBER_WORDS)
+    pointers = rf"|(?P<back>(?i:{_BACK}))" if back is not None else ""
+    dates = dates_in(reading.text)
+    return [
+        _figure(reading.text, found, str(back))
+        for found in re.finditer(rf"{NUMBER}|(?i:\b(?:{words})\b){pointers}", reading.text)
+        if not any(date.start <= found.start() < date.end for date in dates)
+    ]
+
+
+def _figure(text: str, found: re.Match[str], back: str) -> _Figure:
+    word = found[0]
+    said = str(NUMBER_WORDS.get(word.lower(), word))
+    if "back" in found.re.groupindex and found["back"]:
+        said = back
+    leading = _LEADING.search(text, 0, found.start())
+    following = _FOLLOWING.search(text[found.end() :])
+    start = leading.start() if leading else found.start()
+    end = found.end() + (following.end() if following else 0)
+    return _Figure(start, end, said, bool(leading or following))
+
+
+def _read_texts(reading: Reading, parameters: Sequence[Parameter]) -> None:
+    wanted = [p for p in reading.open(parameters) if p.kind == "string"]
+    for parameter in wanted:
+        _shaped(reading, parameter)
+    lists = [p for p in reading.open(parameters, "array") if p.required and p.items == "string"]
+    required = [p for p in reading.open(wanted) if p.required] + lists
+    _quoted(reading, sorted(required, key=lambda parameter: not parameter.is_whole))
+    required = reading.open(required)
+    direct = not any(parameter.is_whole for parameter in required)
+    for parameter in sorted(required, key=lambda parameter: not parameter.is_place):
+        if not parameter.is_whole:
+            _name(reading, parameter, direct)
+    for parameter in reading.open(required):
+        if parameter.is_whole:
+            _remainder(reading, parameter)
+
+
+def _shaped(reading: Reading, parameter: Parameter) -> None:
+    """Take what looks like the parameter, or what a preposition of its own leads to."""
+    for words, pattern in _SHAPES:
+        found = re.search(pattern, reading.text) if parameter.words & words else None
+        if found:
+            reading.take(parameter, found[0], found.start(), found.end())
+            return
+    for words, prepositions in _HINTS:
+        if parameter.words & words:
+            led = re.compile(rf"(?i)\b(?:{prepositions})\s+(?:(?:the|a|an)\s+)?")
+            if any(_run(reading, parameter, found.end()) for found in led.finditer(reading.text)):
+                return
+
+
+def _quoted(reading: Reading, parameters: Sequence[Parameter]) -> None:
+    quotations = reading.quotations()
+    if len(parameters) == 1 and quotations:
+        texts = [reading.quoted(found[0], found.start()) for found in quotations]
+        reading.take_texts(parameters[0], texts, quotations[0].start(), quotations[-1].end())
+        return
+    for parameter, found in zip(parameters, quotations, strict=False):
+        text = reading.quoted(found[0], found.start())
+        reading.take(parameter, text, found.start(), found.end())
+
+
+def _name(reading: Reading, parameter: Parameter, direct: bool) -> None:
+    """Take a name: the tool's object ("plot revenue"), or one after a preposition."""
+    ways: list[Callable[[Reading, Parameter], bool]] = [_led]
+    if direct:
+        ways.insert(len(ways) if parameter.is_place else 0, _object)
+    for way in [*ways, _before, _anywhere]:
+        if way(reading, parameter):
+            return
+
+
+def _led(reading: Reading, parameter: Parameter) -> bool:
+    places = [found.end() for found in _PREPOSITION.finditer(reading.text)]
+    capital = [place for place in places if reading.text[place : place + 1].isupper()]
+    return any(_run(reading, parameter, place) for place in [*capital, *places])
+
+
+def _object(reading: Reading, parameter: Parameter) -> bool:
+    skipped = _ARTICLES.match(reading.text, reading.end)
+    return _run(reading, parameter, skipped.end() if skipped else reading.end)
+
+
+def _before(reading: Reading, parameter: Parameter) -> bool:
+    """Take the name that stands right before the tool's: "Paris weather"."""
+    words = rf"(?:{RUN}|(?<!\w){_WORD})(?=\s*$)"
+    found = re.search(words, reading.text[: reading.begin])
+    return found is not None and _run(reading, parameter, found.start())
+
+
+def _anywhere(reading: Reading, parameter: Parameter) -> bool:
+    """Take the first name after the tool's; of places, only one that begins with a capital."""
+    words = RUN if parameter.is_place else rf"(?<!\w){_WORD}"
+    starts = [m.start() for m in re.finditer(words, reading.text) if m.start() >= reading.end]
+    return any(_run(reading, parameter, start) for start in starts)
+
+
+def _run(reading: Reading, parameter: Parameter, start: int) -> bool:
+    """Take the name, or the list of names, that begins at `start`; False when none does."""
+    for pattern in (_LIST, _WORD_LIST, _WORDS):
+        found = re.compile(pattern).match(reading.text, start)
+        if found is None:
+            continue
+        names = _BETWEEN.split(found[0]) if pattern != _WORDS else [_plain_words(found[0])]
+        if all(name and not is_filler(name.split()[0]) for name in names):
+            end = found.end() if pattern != _WORDS else start + len(names[0])
+            reading.take_texts(parameter, names, start, end)
+            return True
+    return False
+
+
+def _plain_words(said: str) -> str:
+    """The words up to the first one that says nothing."""
+    kept: list[str] = []
+    for word in said.split(" "):
+        if is_filler(word):
+            break
+        kept.append(word)
+    return " ".join(kept)
+
+
+def _remainder(reading: Reading, parameter: Parameter) -> None:
+    """Take what is left of the text: what follows the tool's name, else what precedes it."""
+    spans = [found.span() for found in re.finditer(r"[^\0]+", reading.text)]
+    after = [span for span in spans if span[0] >= reading.end]
+    for start, end in [*after, *(span for span in spans if span not in after)]:
+        text = _trimmed(reading.original[start:end])
+        if any(not is_filler(word) for word in re.findall(r"[\w'’]+", text)):
+            reading.take(parameter, text, start, end)
+            return
+
+
+def _trimmed(text: str) -> str:
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
+        text = text[1:-1]
+    while (
+        shorter := _TRAIL_WORDS.sub("", _LEAD_WORDS.sub("", text)).rstrip(" \t\n.,:;!?")
+    ) != text:
+        text = shorter
+    return text

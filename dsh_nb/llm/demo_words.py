@@ -1,6 +1,6 @@
 """How the demo model reads words: stems, synonyms, fillers, numbers, dates and quotations.
 
-Feeds: llm.demo_arguments, llm.demo_plan, llm.demo.
+Feeds: llm.demo_parameters, llm.demo_arguments, llm.demo_plan.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ FILLERS = frozenset(
     thanks that the their them there these they this those to today tomorrow tonight tool try up us
     use using via want was we were what whats which while who why will with within would yesterday
     you your function parameter argument compute calculate find call result chart
-    graph figure plot named called""".split()
+    graph figure plot histogram named called then next
+    versus vs against here outside report info information conditions forecast""".split()
 )
 """Words that are never a value by themselves."""
 
@@ -116,7 +117,7 @@ def is_filler(word: str) -> bool:
     if word == "US":
         return False  # the country
     lowered = word.lower().replace("’", "'")
-    return lowered in FILLERS or lowered.removesuffix("'s") in FILLERS or lowered.endswith("n't")
+    return lowered.partition("'")[0] in FILLERS or lowered.endswith("n't")
 
 
 def name_words(name: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Benchmarks: each a ratio, measured interleaved in one run."""
