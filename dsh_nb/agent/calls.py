@@ -67,6 +67,8 @@ def log_finished(turn: Turn, log: Callable[[str, EventData], object]) -> None:
                 return
             continue  # the turn is being closed: later results are real all the same
         del turn.outcomes[call_id]
+        if outcome.overflow is not None:
+            turn.agent.offer_reader()
         log("tool/result", result_event(turn.number, turn.step, call_id, outcome))
 
 

@@ -85,10 +85,7 @@ class LoopAgent(Agent):
         self._continue = False
         self._disposed = False
         self._recall()
-        self._owned: list[Callable[[], object]] = [
-            self.ctx.on(TOOLS_LATE, self._tool_was_late),
-            session.listen(self._notice_overflow),
-        ]
+        self._owned: list[Callable[[], object]] = [self.ctx.on(TOOLS_LATE, self._tool_was_late)]
 
     def __repr__(self) -> str:
         return f"<LoopAgent {self.id!r} {self.status}, {self.session.turn} turns>"
@@ -97,6 +94,12 @@ class LoopAgent(Agent):
     def busy(self) -> bool:
         """Whether a turn runs, or is about to."""
         return self._driver is not None or bool(self.inbox.queued)
+
+    async def finished(self) -> None:
+        """Wait until no turn runs and none is waiting."""
+        while self._driver is not None:
+            await asyncio.wait({self._driver})
+            await asyncio.sleep(0)  # the driver's callback says whether it goes on
 
     # -- what people call, from any thread ---------------------------------------------------
 
@@ -151,7 +154,7 @@ class LoopAgent(Agent):
             self._stop_turn(TurnReason("disposed"))
             if self._driver is None:
                 self._gone()
-        return FINISHED if self._driver is None else _ended(self._driver)
+        return FINISHED if self._driver is None else self.finished()
 
     # -- what the turn uses -------------------------------------------------------------------
 
@@ -309,12 +312,8 @@ class LoopAgent(Agent):
         late = ToolLate(call.turn, call.step, call.id, outcome.content, outcome.is_error)
         self.session.append("tool/late", late)
 
-    def _notice_overflow(self, session: Session, event: Any) -> None:  # Any: its data is looked at
-        data = event.data
-        if isinstance(data, ToolResult) and data.overflow is not None:
-            self._offer_reader()
-
-    def _offer_reader(self) -> None:
+    def offer_reader(self) -> None:
+        """Let the model read on in results that were too long for it."""
         if self.tools.get(READ_RESULT) is None:
             self.tools.register(overflow_reader(self.session), ctx=self.ctx)
 
@@ -326,7 +325,8 @@ class LoopAgent(Agent):
                 self.header = (data.model, data.system, data.tools, data.options)
             elif isinstance(data, ToolResult):
                 self._call_ids.add(data.call_id)
-                self._notice_overflow(self.session, event)
+                if data.overflow is not None:
+                    self.offer_reader()
 
     def _fresh(self, id: str) -> str:
         fresh, number = id, 2
@@ -342,8 +342,3 @@ def _caught(call: Any) -> Exception | None:  # Any: a call whose result nobody n
     except Exception as error:
         return error
     return None
-
-
-async def _ended(driver: asyncio.Task[None]) -> None:
-    await asyncio.wait({driver})
-    await asyncio.sleep(0)  # the driver's callback says goodbye

@@ -5,6 +5,7 @@ Feeds: core.context.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -30,9 +31,14 @@ def validate_config(
     if schema is None:
         return config
     try:
-        return TypeAdapter(schema).validate_python({} if config is None else config)
+        return _adapter(schema).validate_python({} if config is None else config)
     except ValidationError as error:
         raise _config_error(plugin, error) from error
+
+
+@cache
+def _adapter(schema: type) -> TypeAdapter[Any]:  # Any: the schema's own type
+    return TypeAdapter(schema)
 
 
 def _config_error(plugin: str, error: ValidationError) -> ConfigError:

@@ -164,7 +164,7 @@ def _closing(
         return [Think("A question about this session itself."), Say("\n\n".join([*lines, told]))]
     if not lines:
         lines.append(_free(turn, tools))
-    full = turn.is_first or not (turn.news or turn.fresh or plan.lacks)
+    full = (turn.is_first and not turn.answered) or not (turn.news or turn.fresh or plan.lacks)
     thought = "Nothing to call."
     if turn.news:
         thought = "The results are here; I pass them on."

@@ -32,7 +32,10 @@ _BETWEEN = re.compile(r"(?:,? and |, ?| & )(?:(?:in|at|for) )?")
 _PREPOSITION = re.compile(
     r"(?i)\b(?:in|at|for|of|near|from|to|about|on|by|into)\s+(?:(?:the|a|an|my)\s+)?"
 )
-_ARTICLES = re.compile(r"(?i)[\s,:(]*(?:(?:tool|function)\b\s*)?(?:(?:the|a|an|my|our|all)\s+)*")
+_ARTICLES = re.compile(
+    r"(?i)[\s,:(]*(?:(?:tool|function)\b\s*)?(?:(?:the|a|an|my|our|all)\s+)*"
+    r"(?:(?:table|dataframe|data frame|frame|dataset)\s+(?=\w))?"
+)
 _HINTS = [
     (frozenset({"from", "origin", "source", "departure", "since"}), "from|since"),
     (frozenset({"to", "destination", "target", "recipient", "into"}), "to|into"),
@@ -48,10 +51,12 @@ _SHAPES = [
 ]
 _LEAD_WORDS = re.compile(
     r"(?i)^(?:(?:the )?(?:web|internet|net|docs|documentation|database) for\b|"
-    r"(?:look up|for|the|a|an|about|on|of|me|us|up|please|to|some|tool|with|this|that)\b|"
+    r"(?:look up|for|the|a|an|about|on|of|me|us|please|to|some|tool|with|this|that)\b|"
     r"[\s,:;.!?-])\s*"
 )
-_TRAIL_WORDS = re.compile(r"(?i)(?:\s+(?:please|thanks|thank you|for me|with|in|as|and))$")
+_TRAIL_WORDS = re.compile(
+    r"(?i)(?:\s+(?:on the (?:web|internet|net)|please|thanks|thank you|for me|with|in|as|and|on|at|by|from|to|of|for))$"
+)
 
 
 class Filled(NamedTuple):
@@ -104,7 +109,9 @@ def _json_in(text: str, names: set[str]) -> JsonObject | None:
 
 def _read(reading: Reading, parameters: Sequence[Parameter], back: float | None) -> None:
     """What is said most clearly is read first, so that the rest is left for what is not."""
-    for parameter in parameters:
+    for parameter in reading.open(parameters, "string"):
+        _shaped(reading, parameter)
+    for parameter in reading.open(parameters):
         reading.named(parameter)
     _read_dates(reading, parameters)
     for parameter in reading.open(parameters):
@@ -193,7 +200,7 @@ def _figure(text: str, found: re.Match[str], back: str) -> _Figure:
 def _read_texts(reading: Reading, parameters: Sequence[Parameter]) -> None:
     wanted = [p for p in reading.open(parameters) if p.kind == "string"]
     for parameter in wanted:
-        _shaped(reading, parameter)
+        _hinted(reading, parameter)
     lists = [p for p in reading.open(parameters, "array") if p.required and p.items == "string"]
     required = [p for p in reading.open(wanted) if p.required] + lists
     _quoted(reading, sorted(required, key=lambda parameter: not parameter.is_whole))
@@ -208,12 +215,16 @@ def _read_texts(reading: Reading, parameters: Sequence[Parameter]) -> None:
 
 
 def _shaped(reading: Reading, parameter: Parameter) -> None:
-    """Take what looks like the parameter, or what a preposition of its own leads to."""
+    """Take what looks like the parameter: an address or a path."""
     for words, pattern in _SHAPES:
         found = re.search(pattern, reading.text) if parameter.words & words else None
         if found:
             reading.take(parameter, found[0], found.start(), found.end())
             return
+
+
+def _hinted(reading: Reading, parameter: Parameter) -> None:
+    """Take what a preposition that the parameter's name holds or implies leads to."""
     for words, prepositions in _HINTS:
         if parameter.words & words:
             led = re.compile(rf"(?i)\b(?:{prepositions})\s+(?:(?:the|a|an)\s+)?")
@@ -250,7 +261,9 @@ def _led(reading: Reading, parameter: Parameter) -> bool:
 
 def _object(reading: Reading, parameter: Parameter) -> bool:
     skipped = _ARTICLES.match(reading.text, reading.end)
-    return _run(reading, parameter, skipped.end() if skipped else reading.end)
+    start = skipped.end() if skipped else reading.end
+    name = re.compile(rf"(?i){parameter.patterns[0]}\s+").match(reading.text, start)
+    return _run(reading, parameter, name.end() if name else start)
 
 
 def _before(reading: Reading, parameter: Parameter) -> bool:

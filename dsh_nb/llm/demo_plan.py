@@ -19,13 +19,14 @@ from dsh_nb.messages import JsonObject, ToolSchema
 
 __all__ = ["CHARS_READ", "Lack", "Plan", "Planned", "is_named", "plan_calls"]
 
-CHARS_READ = 4_000
+CHARS_READ = 2_000
 """How much of a text is read: enough for what people ask a demo, and quick."""
 
 _NAMED = 10.0
 _WORDS_NAMED = 6.0
 _MEANT = 3.0
 _ENOUGH = 2.0
+_CLOSE_CHARS = 8
 _GENERIC = frozenset(
     "get show list run do make fetch compute calculate the a tool my is to".split()
 )
@@ -36,6 +37,7 @@ _BREAK = re.compile(
 _POINTING = re.compile(r"(?i)\b(?:it|that|result|answer|sum|product)\b")
 _REFUSED = re.compile(r"(?i)\b(?:don['’]?t|do not|never|without|not)\s+(?:\w+\s+){0,2}$")
 _USING = re.compile(r"(?i)\b(?:use|using|call|run|try|with|via)\s+(?:the\s+|your\s+|my\s+)?$")
+_POLITE = re.compile(r"(?i)\W*(?:(?:please|can|could|would|you|now|also|first|let|us|me)\W+)*")
 _OPERATOR = re.compile(r"(?:\d|\b(?:it|that|result))\s*([-+*/×÷])\s*[\d(]")
 _OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "×": "multiply"} | {
     "/": "divide",
@@ -117,7 +119,7 @@ def plan_calls(
     """
     plan = Plan()
     for text in texts:
-        for clause in _clauses(text[:CHARS_READ], tools):
+        for clause in _clauses(_legible(text), tools):
             apart = clause.apart or _points_back(clause)
             number = len(plan.steps) - (0 if apart else 1)
             back = backs[number - 1] if 0 < number <= len(backs) else None
@@ -131,7 +133,18 @@ def plan_calls(
 
 def is_named(text: str, tools: Sequence[ToolSchema]) -> bool:
     """Whether `text` names one of `tools`."""
-    return _best(text[:CHARS_READ], tools, _WORDS_NAMED) is not None
+    return _names_one(_legible(text), tools)
+
+
+def _legible(text: str) -> str:
+    """What is read of `text`, without the characters that stand for masked and taken text."""
+    return re.sub("[\0\x02\x03]", " ", text[:CHARS_READ])
+
+
+def _names_one(text: str, tools: Sequence[ToolSchema]) -> bool:
+    readable = _readable(text, tools)
+    said = _said(readable)
+    return any(_name_score(readable, tool, said)[0] >= _WORDS_NAMED for tool in tools)
 
 
 def _points_back(clause: _Clause) -> bool:
@@ -146,7 +159,7 @@ def _clauses(text: str, tools: Sequence[ToolSchema]) -> Iterator[_Clause]:
     for start, end, order in _fragments(text):
         if not begins:
             begins.append((0, True))
-        if _best(text[start:end], tools, _WORDS_NAMED) is not None:
+        if _names_one(text[start:end], tools):
             if named:
                 begins.append((start, order))
             named = True
@@ -163,7 +176,8 @@ def _fragments(text: str) -> Iterator[tuple[int, int, bool]]:
     readable, _ = masked(text)
     start, order = 0, True
     for found in _BREAK.finditer(readable):
-        yield start, found.start(), order
+        if text[start : found.start()].strip():
+            yield start, found.start(), order
         # "2 and 3, then": the word that orders may come after a mere comma
         order = bool(found["order"]) or (order and found.start() == start)
         start = found.end()
@@ -177,15 +191,25 @@ def _without_ending(part: str) -> str:
 
 def _best(text: str, tools: Sequence[ToolSchema], enough: float) -> _Score | None:
     common = Counter(word for tool in tools for word in _description_words(tool))
-    names = frozenset(tool.name.lower() for tool in tools)
-    readable, _ = masked(text, names)
+    readable = _readable(text, tools)
     scores = [_score(readable, tool, -rank, common) for rank, tool in enumerate(tools)]
     good = [score for score in scores if score.score >= enough]
     return max(good, key=lambda score: score[:3]) if good else None
 
 
+def _readable(text: str, tools: Sequence[ToolSchema]) -> str:
+    """`text` without its quotations, but for those that name a tool."""
+    return masked(text, frozenset(tool.name.lower() for tool in tools))[0]
+
+
+def _said(text: str) -> dict[str, tuple[int, int]]:
+    """The stems of the words of `text`, with the first place of each."""
+    words = list(re.finditer(r"[^\W_]+(?:['’]s)?", text))
+    return {stem(found[0]): found.span() for found in reversed(words)}
+
+
 def _score(text: str, tool: ToolSchema, rank: int, common: Counter[str]) -> _Score:
-    said = {stem(found[0]): found.span() for found in re.finditer(r"[^\W_]+(?:['’]s)?", text)}
+    said = _said(text)
     named, mention = _name_score(text, tool, said)
     described = sum(1 / common[word] for word in _description_words(tool) if word in said)
     hints = 0.5 * len(_parameter_words(tool) & set(said))
@@ -202,10 +226,20 @@ def _name_score(
     words = [word for word in words if word not in _GENERIC] or words
     spans = [said[stem(word)] for word in words if stem(word) in said]
     if len(spans) == len(words):
-        return _WORDS_NAMED, min(spans)
+        return _WORDS_NAMED, _together(sorted(spans))
+    if stem(words[0]) in said and _POLITE.fullmatch(text[: said[stem(words[0])][0]]):
+        return _ENOUGH, said[stem(words[0])]
     meant = _meant(text)
     alike = [meant[synonym(word)] for word in words if synonym(word) in meant]
     return _MEANT * len(alike) / len(words), min(alike, default=(0, 0))
+
+
+def _together(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """One span from the first of `spans` over those that follow it closely."""
+    begin, end = spans[0]
+    for start, stop in spans[1:]:
+        end = stop if start - end < _CLOSE_CHARS else end
+    return begin, end
 
 
 def _mention(text: str, name: str) -> tuple[int, int] | None:
@@ -221,7 +255,8 @@ def _mention(text: str, name: str) -> tuple[int, int] | None:
 
 def _meant(text: str) -> dict[str, tuple[int, int]]:
     """What the words and operators of `text` mean, as the words that tools are called by."""
-    meant = {synonym(found[0]): found.span() for found in re.finditer(r"[^\W\d_]+", text)}
+    words = list(re.finditer(r"(?i)\blook up\b|[^\W\d_]+", text))
+    meant = {synonym(found[0]): found.span() for found in reversed(words)}
     for found in _OPERATOR.finditer(text):
         meant.setdefault(_OPERATORS[found[1]], (0, 0))
     return meant

@@ -94,7 +94,7 @@ class Reading:
                 for found in re.finditer(expression, self.text):
                     value = self._value(parameter, found)
                     if value is not None:
-                        self.take(parameter, value, found.start(), found.end("v"))
+                        self.take(parameter, value, found.start(), found.end())
                         return
 
     def _value(self, parameter: Parameter, found: re.Match[str]) -> object:
@@ -108,9 +108,12 @@ class Reading:
             return not found["no"]
         if parameter.kind == "array":
             return _items(span, parameter.items)
-        text = self.quoted(span, found.start("v")).strip(" .?!") if span else ""
-        marked = span.startswith("\x03") or re.search("[=:]", found[0])
-        return text if text and (marked or not is_filler(text)) else None
+        if span.startswith("\x03"):
+            return self.quoted(span, found.start("v"))
+        text = self.quoted(span, found.start("v")).strip(" .?!")
+        return (
+            text if text and ("=" in found[0] or ":" in found[0] or not is_filler(text)) else None
+        )
 
     def quotations(self) -> list[re.Match[str]]:
         """The quotations that are left."""
@@ -158,18 +161,18 @@ def _beside(parameter: Parameter, name: str) -> Iterator[str]:
         yield rf"{start}\s*=\s*(?P<v>{QUOTE}|{bare})"
         yield rf"{start}\s*:\s*(?P<v>{QUOTE}|{rest})"
         if not short:
-            yield from _near(parameter, start, name)
+            yield from _near(parameter, start, name if name == parameter.patterns[0] else "")
 
 
 def _near(parameter: Parameter, start: str, name: str) -> Iterator[str]:
-    """Expressions for a text beside a name with neither = nor :."""
+    """Expressions for a text after a name with neither = nor :, and before `name` if given."""
     between = r"\s+(?:(?:is|of|named|called)\s+)?"
     yield rf"{start}{between}(?P<v>{QUOTE})"
     if parameter.is_whole:
         return
     words = r"[^\W_][\w-]*(?: [a-z][\w-]*){0,2}" if parameter.is_place else r"[^\W_][\w.-]*\w|\w"
     yield rf"{start}{between}(?P<v>{RUN}|{words})"
-    if parameter.required and not parameter.is_place:
+    if name and parameter.required and not parameter.is_place:
         yield rf"(?P<v>{QUOTE}|(?<!\w)[^\W_][\w-]*)\s+(?i:{name})(?!\w)"
 
 

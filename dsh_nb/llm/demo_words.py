@@ -31,14 +31,15 @@ QUOTE = "\x03\x02*"
 
 FILLERS = frozenset(
     """a about according add also am an and any are as at be been but by can could current currently
-    degrees did do does for from get give had has have hello help hey hi how i if in into is it
+    degrees did do does for from get give had has have help how i if in into is it
     its just kindly know let like look main make may me might my near need no not now of on or our
     out over per please quick quickly right run shall should show so some somewhere tell than thank
     thanks that the their them there these they this those to today tomorrow tonight tool try up us
     use using via want was we were what whats which while who why will with within would yesterday
     you your function parameter argument compute calculate find call result chart
     graph figure plot histogram named called then next
-    versus vs against here outside report info information conditions forecast""".split()
+    versus vs against above below under greater less more least between equal where when here
+    outside report info information conditions forecast""".split()
 )
 """Words that are never a value by themselves."""
 
@@ -56,7 +57,7 @@ _SYNONYMS = {
     "times": "multiply", "product": "multiply", "multiplied": "multiply", "*": "multiply",
     "×": "multiply", "divided": "divide", "quotient": "divide", "/": "divide", "÷": "divide",
     "chart": "plot", "graph": "plot", "draw": "plot", "visualize": "plot", "visualise": "plot",
-    "histogram": "plot", "lookup": "search", "google": "search", "find": "search",
+    "histogram": "plot", "look up": "search", "lookup": "search", "google": "search", "find": "search",
     "temperature": "weather", "forecast": "weather", "average": "mean", "avg": "mean",
     "summarize": "describe", "summarise": "describe", "summary": "describe",
     "mail": "email", "picture": "image", "photo": "image",
@@ -138,7 +139,7 @@ def masked(text: str, keep: frozenset[str] = frozenset()) -> tuple[str, tuple[Qu
         inner = next((group for group in found.groups() if group is not None), "")
         if inner.lower() in keep:
             return " " + inner + " " * (len(found[0]) - len(inner) - 1)
-        quotations.append(Quotation(found.start(), inner))
+        quotations.append(Quotation(found.start(), inner.strip("\n")))
         return "\x03" + "\x02" * (len(found[0]) - 1)
 
     return _QUOTED.sub(hidden, text), tuple(quotations)

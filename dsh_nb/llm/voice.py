@@ -40,8 +40,8 @@ from dsh_nb.messages import (
 
 __all__ = ["Call", "Cut", "Fail", "Halt", "Move", "Part", "Pause", "Say", "Think", "Voice"]
 
-_PIECE_SECONDS = 0.02  # with the rests after sentences, about 40 pieces a second
-_SENTENCE_SECONDS = 0.05
+_PIECE_SECONDS = 0.018  # with the rests after sentences, about 40 pieces a second
+_SENTENCE_SECONDS = 0.04
 _THOUGHT_SECONDS = 0.3
 _PIECES_PER_BREATH = 16
 _CHARS_PER_TOKEN = 4

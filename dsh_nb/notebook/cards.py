@@ -1,7 +1,7 @@
 """Each part of a turn as HTML with inline styles, calm on light pages and on dark ones.
 
 Reads: notebook.parts, notebook.arguments, notebook.highlight, notebook.markdown,
-notebook.outcomes, notebook.sanitise, notebook.wording. Feeds: notebook.static.
+notebook.results, notebook.sanitise, notebook.wording. Feeds: notebook.static.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from dsh_nb.notebook.arguments import on_one_line
 from dsh_nb.notebook.highlight import CODE_FONT, code_html
 from dsh_nb.notebook.markdown import render_markdown
-from dsh_nb.notebook.outcomes import SMALL, is_rich, outcome_html, text_html
 from dsh_nb.notebook.parts import (
     EndPart,
     ErrorPart,
@@ -25,6 +24,7 @@ from dsh_nb.notebook.parts import (
     ToolPart,
     UserPart,
 )
+from dsh_nb.notebook.results import SMALL, is_rich, result_html, text_html
 from dsh_nb.notebook.sanitise import escape, image_html
 from dsh_nb.notebook.wording import (
     attempt_line,
@@ -99,7 +99,7 @@ def _literal(text: str) -> str:
 def _thinking(part: ThinkingPart) -> str:
     note = escape(thinking_note(part))
     if not part.text.strip():
-        return f'<div style="margin:0.5em 0;{SMALL}">Thinking {"" if part.open else "· "}{note}</div>'
+        return _quiet("Thinking…" if part.open else f"Thinking · {note}")
     head = f"Thinking · {note}"
     if part.open:
         newest = " ".join(strip_controls(part.text[-2 * PREVIEW_CHARS :]).split())
@@ -129,7 +129,7 @@ def _finished_markdown(text: str) -> str:
 
 def _tool(part: ToolPart, running: bool) -> str:
     head = _summary(part, running)
-    body = _arguments(part) + outcome_html(part)
+    body = _arguments(part) + result_html(part)
     is_open = ' open=""' if is_rich(part) else ""
     return (
         f'<details{is_open} style="{_CARD}">'
@@ -146,9 +146,13 @@ def _summary(part: ToolPart, running: bool) -> str:
         f'<span style="color:{colour};font-size:0.85em;font-weight:600">{state}</span>',
         f'<span style="font-weight:600;{CODE_FONT}">{name}</span>',
         f'<span style="{CODE_FONT};opacity:0.75">{escape(preview)}</span>' if preview else "",
-        "" if part.seconds is None else f'<span style="{SMALL}">{seconds_text(part.seconds)}</span>',
+        "" if part.seconds is None else _small(seconds_text(part.seconds)),
     ]
     return " &nbsp;".join(filter(None, pieces)) + _complaint(part)
+
+
+def _small(words: str) -> str:
+    return f'<span style="{SMALL}">{words}</span>'
 
 
 def _complaint(part: ToolPart) -> str:
@@ -173,13 +177,17 @@ def _image(part: ImagePart) -> str:
 
 
 def _retry(part: RetryPart) -> str:
-    return f'<div style="margin:0.5em 0;{SMALL}">↻ {escape(strip_controls(attempt_line(part)))}</div>'
+    return _quiet(f"↻ {escape(strip_controls(attempt_line(part)))}")
+
+
+def _quiet(words: str) -> str:
+    return f'<div style="margin:0.5em 0;{SMALL}">{words}</div>'
 
 
 def _error(part: ErrorPart) -> str:
     style = f"margin:0.7em 0;padding:0.3em 0 0.3em 0.9em;border-left:3px solid {_ERROR}"
-    code = f' <span style="{CODE_FONT}">{escape(strip_controls(part.code))}</span>' if part.code else ""
-    head = f'<div style="font-weight:600;color:{_ERROR}">Error{code}</div>'
+    code = f'<span style="{CODE_FONT}">{escape(strip_controls(part.code or ""))}</span>'
+    head = f'<div style="font-weight:600;color:{_ERROR}">Error {code}</div>'
     return f'<div style="{style}">{head}{_literal(part.message)}</div>'
 
 

@@ -1,6 +1,6 @@
 """Text made safe to stand in Markdown: HTML escaped, images as links, fences that close.
 
-Reads: notebook.markdown. Feeds: notebook.prose.
+Reads: notebook.markdown, notebook.maths, notebook.wording. Feeds: notebook.prose.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from dsh_nb.notebook.markdown import new_parser
+from dsh_nb.notebook.maths import maths_end
 from dsh_nb.notebook.wording import strip_controls
 
 __all__ = ["code_span", "fenced", "is_literal", "line_text", "literal_markdown", "quoted"]
@@ -20,8 +21,8 @@ _PARSER = new_parser()
 _HTML_PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 _BACKTICKS = re.compile(r"`+")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>$|~#!&])")
-# A backslash pair, a run of backticks, an opening of HTML, or an image.
-_MARK = re.compile(r"\\[\s\S]|`+|<(?=[A-Za-z/!?])(?!(?:https?://|mailto:)[^\s<>]*>)|!\[")
+# A backslash pair, a run of backticks, dollars, an opening of HTML, or an image.
+_MARK = re.compile(r"\\[\s\S]|`+|\$+|<(?=[A-Za-z/!?])(?!(?:https?://|mailto:)[^\s<>]*>)|!\[")
 
 
 def line_text(text: str) -> str:
@@ -128,6 +129,11 @@ def _literal(text: str) -> Iterator[str]:
             end = _span_end(text, position, mark)
             yield text[found.start() : end]
             position = end
+        elif mark[0] == "$":
+            # Readers of Markdown take a price and the next one for the ends of a formula.
+            end = maths_end(text, found.start())
+            position = end or position
+            yield text[found.start() : end] if end else mark.replace("$", "\\$")
         else:
             yield {"<": "&lt;", "![": "image: ["}.get(mark, mark)
     yield text[position:]

@@ -16,7 +16,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from dsh_nb.messages import clean_text
 from dsh_nb.notebook.highlight import CODE_FONT, code_html
 from dsh_nb.notebook.maths import maths_plugin
-from dsh_nb.notebook.sanitise import clean_html, image_html, is_link
+from dsh_nb.notebook.sanitise import LINK_STYLE, clean_html, image_html, is_link
 
 __all__ = ["new_parser", "render_markdown"]
 
@@ -35,7 +35,7 @@ _STYLES = {
         "background-color:var(--jp-cell-editor-background,#7f7f7f1f)"
     ),
     "hr": "border:none;border-top:1px solid var(--jp-border-color2,#7f7f7f59);margin:1em 0",
-    "link_open": "color:var(--jp-content-link-color,inherit);text-decoration:underline",
+    "link_open": LINK_STYLE,
 }
 _HEADING_SIZES = {"h1": "1.4em", "h2": "1.25em", "h3": "1.1em"}
 

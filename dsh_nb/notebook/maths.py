@@ -21,7 +21,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from dsh_nb.notebook.highlight import CODE_FONT
 from dsh_nb.notebook.sanitise import escape
 
-__all__ = ["maths_plugin"]
+__all__ = ["maths_end", "maths_plugin"]
 
 MAX_CHARS = 2_000
 """Longest formula; what is longer stays text, so that looking for its end costs little."""
@@ -64,17 +64,31 @@ def maths_plugin(markdown: MarkdownIt) -> None:
 def _inline_rule(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] not in "$\\":
         return False
+    found = _found(state.src, state.pos)
+    if found is None:
+        return False
+    delimiters, end = found
+    if not silent:
+        start = state.pos + len(delimiters.opening)
+        content = state.src[start : end - len(delimiters.closing)]
+        _fill(state.push("maths", "math", 0), content, delimiters)
+    state.pos = end
+    return True
+
+
+def maths_end(text: str, start: int) -> int:
+    """Where the maths that opens at `start` is over; 0 when none opens there."""
+    found = _found(text, start)
+    return 0 if found is None else found[1]
+
+
+def _found(text: str, start: int) -> tuple[_Delimiters, int] | None:
     for delimiters in _DELIMITERS:
-        if state.src.startswith(delimiters.opening, state.pos):
-            end = _end(state.src, state.pos, delimiters)
+        if text.startswith(delimiters.opening, start):
+            end = _end(text, start, delimiters)
             if end:
-                if not silent:
-                    start = state.pos + len(delimiters.opening)
-                    content = state.src[start : end - len(delimiters.closing)]
-                    _fill(state.push("maths", "math", 0), content, delimiters)
-                state.pos = end
-                return True
-    return False
+                return delimiters, end
+    return None
 
 
 def _fill(token: Token, content: str, delimiters: _Delimiters) -> None:

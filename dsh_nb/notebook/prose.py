@@ -56,24 +56,27 @@ MAX_RESULT = 4_000
 _Form = Callable[[Any], str]  # Any: the class of part that the form is for
 
 
-def to_markdown(parts: Iterable[Part], *, running: bool = False) -> str:
+def to_markdown(parts: Iterable[Part], *, running: bool = False, note: str = "") -> str:
     """A turn as Markdown without HTML: raw HTML in it is escaped, remote images are links."""
     parts = tuple(parts)
-    text = _joined(parts, _markdown_forms(strict=False), running)
+    stop = f"*{RUNNING}* `agent.stop()`" if running else ""
+    last = f"*{line_text(note)}*" if note else ""
+    text = _joined(parts, _markdown_forms(strict=False), stop, last)
     if is_literal(text):
         return text
-    return _joined(parts, _markdown_forms(strict=True), running)
+    return _joined(parts, _markdown_forms(strict=True), stop, last)
 
 
-def to_plain(parts: Iterable[Part], *, running: bool = False) -> str:
+def to_plain(parts: Iterable[Part], *, running: bool = False, note: str = "") -> str:
     """A turn as plain text; what would steer a terminal is left out."""
-    return _joined(tuple(parts), _PLAIN, running)
+    stop = f"{RUNNING} agent.stop()" if running else ""
+    return _joined(tuple(parts), _PLAIN, stop, strip_controls(note))
 
 
-def _joined(parts: tuple[Part, ...], forms: dict[type, _Form], running: bool) -> str:
+def _joined(parts: tuple[Part, ...], forms: dict[type, _Form], stop: str, note: str) -> str:
     pieces = [forms[type(part)](part) for part in parts]
-    if running:
-        pieces.append(f"{RUNNING} agent.stop() stops it. {SAVED_WHILE_RUNNING}")
+    if stop:
+        pieces.append(f"{stop} stops it. {SAVED_WHILE_RUNNING}")
     elif parts and not isinstance(parts[-1], EndPart):
         pieces.append(UNFINISHED)
     return "\n\n".join(filter(None, (*pieces, note)))

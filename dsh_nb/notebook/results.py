@@ -1,99 +1,130 @@
-"""The HTML of what a tool came to: a table, a picture, JSON, or bounded text.
+"""The HTML of what a tool came to: a table, a picture, JSON, Markdown or text, bounded.
 
-Reads: notebook.parts, notebook.arguments, notebook.highlight, notebook.markdown,
+Reads: messages, notebook.parts, notebook.arguments, notebook.highlight, notebook.markdown,
 notebook.sanitise, notebook.wording. Feeds: notebook.cards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
+from dsh_nb.messages import JsonObject
 from dsh_nb.notebook.arguments import as_json
-from dsh_nb.notebook.highlight import code_html
+from dsh_nb.notebook.highlight import CODE_FONT, code_html
 from dsh_nb.notebook.markdown import render_markdown
 from dsh_nb.notebook.parts import ToolPart
-from dsh_nb.notebook.sanitise import clean_foreign_html, image_html
+from dsh_nb.notebook.sanitise import clean_foreign_html, escape, image_html
 from dsh_nb.notebook.wording import count, plain_display, strip_controls
 
-__all__ = ["bounded_html", "is_shown_open", "result_html"]
+__all__ = ["SMALL", "is_rich", "result_html", "text_html"]
 
-MAX_HEAD = 4_000
-"""Characters of a text that are shown at once."""
+SMALL = "font-size:0.85em;color:var(--jp-ui-font-color2,inherit)"
+"""The style of what stands beside the matter."""
 
-MAX_TEXT = 50_000
-"""Characters of a text that are shown at all; the log has the rest."""
+FIRST_CHARS = 4_000
+"""Characters of a text that are seen at once."""
 
-MAX_HTML = 200_000
-"""Longest HTML of a tool; a longer one gives way to text."""
+ALL_CHARS = 50_000
+"""Characters of a text that can be unfolded; the rest is in the log alone."""
 
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_NOTE = "color:var(--jp-content-font-color2,inherit);font-size:0.86em"
+HTML_CHARS = 200_000
+"""Longest HTML of a tool that is shown; the text stands in for what is longer."""
+
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# What a tool made stays in its box, whatever its styles say.
+_BOX_STYLE = "overflow:auto;max-height:28em;margin:0.3em 0"
+_PRE_STYLE = (
+    "margin:0.3em 0;padding:0.5em 0.75em;border:none;border-radius:6px;line-height:1.45;"
+    f"white-space:pre-wrap;overflow-wrap:anywhere;color:inherit;{CODE_FONT};"
+    "background-color:var(--jp-cell-editor-background,#7f7f7f14);max-height:28em;overflow:auto"
+)
+_CODE_STYLE = (
+    "padding:0;border:none;background-color:transparent;color:inherit;font-size:1em;"
+    "font-family:inherit;white-space:pre-wrap"
+)
 
 
-def is_shown_open(part: ToolPart) -> bool:
-    """True when the result is a table or a picture, which people want to see at once."""
-    kinds = part.display or {}
-    return bool(part.images) or any(kind in kinds for kind in ("text/html", *_IMAGES))
+def is_rich(part: ToolPart) -> bool:
+    """True when a picture or a table is to be seen, which no reader should have to unfold."""
+    return bool(part.images or _pictures(part.display) or _markup(part))
 
 
 def result_html(part: ToolPart) -> str:
-    """What the tool came to, in its richest form that can be shown; ``""`` before the result."""
-    shown = _shown(part)
-    pictures = "".join(image_html(image.url, image.alt) for image in part.images)
-    if not shown and not pictures:
-        shown = bounded_html(strip_controls(part.content)) if part.content else ""
-    return shown + ("" if _picture(part) else pictures) + _overflow_note(part)
+    """The result as a person should see it; ``""`` before there is one."""
+    return "".join(_pieces(part))
 
 
-def _shown(part: ToolPart) -> str:
-    html = plain_display(part.display, "text/html")
-    if html and len(html) <= MAX_HTML and (cleaned := clean_foreign_html(html)):
-        return f'<div style="overflow-x:auto">{cleaned}</div>'
-    return _picture(part) or _structured(part)
+def text_html(text: str) -> str:
+    """`text` literally: its beginning at once, more of it folded."""
+    text = strip_controls(text).strip("\n")
+    if len(text) <= FIRST_CHARS:
+        return _pre(text)
+    more, rest = text[FIRST_CHARS:ALL_CHARS], len(text) - ALL_CHARS
+    note = f'<div style="{SMALL}">… {count(rest, "more character")} in the log</div>'
+    return (
+        f"{_pre(text[:FIRST_CHARS])}<details>"
+        f'<summary style="{SMALL}">{count(len(more), "more character")}</summary>'
+        f"{_pre(more)}{note if rest > 0 else ''}</details>"
+    )
 
 
-def _picture(part: ToolPart) -> str:
-    for kind in _IMAGES:
-        encoded = "".join(plain_display(part.display, kind).split())
-        if encoded:
-            return image_html(f"data:{kind};base64,{encoded}", f"image from {part.name}")
-    return ""
+def _pre(text: str) -> str:
+    # A line break right after <pre> would be lost; after <code> it is kept.
+    return f'<pre style="{_PRE_STYLE}"><code style="{_CODE_STYLE}">{escape(text)}</code></pre>'
 
 
-def _structured(part: ToolPart) -> str:
+def _pieces(part: ToolPart) -> Iterator[str]:
+    shown = _display(part) if part.display else ""
+    if not shown or part.state != "done":
+        yield text_html(part.content) if part.content.strip() else ""
+    yield shown
+    if not _pictures(part.display):
+        yield "".join(image_html(image.url, image.alt) for image in part.images)
+    if part.overflow_chars:
+        total = count(part.overflow_chars, "character")
+        note = f"The model was shown the beginning and the end of {total}."
+        yield f'<div style="{SMALL}">{note}</div>'
+
+
+def _display(part: ToolPart) -> str:
     display = part.display or {}
+    markup = _markup(part)
+    if markup:
+        return markup
+    pictures = _pictures(display)
+    if pictures:
+        alt = f"image from {part.name}"
+        return "".join(image_html(url, alt) for url in pictures)
     if "application/json" in display:
-        try:
-            return bounded_html(as_json(display["application/json"], indent=2), "json")
-        except (ValueError, RecursionError):
-            return ""
+        return _json(display["application/json"])
     markdown = plain_display(display, "text/markdown")
-    if markdown and len(markdown) <= MAX_TEXT:
+    if 0 < len(markdown) <= ALL_CHARS:
         return render_markdown(markdown)
     text = plain_display(display, "text/plain")
-    return bounded_html(strip_controls(text)) if text else ""
+    return text_html(text) if text.strip() else ""
 
 
-def bounded_html(text: str, language: str = "") -> str:
-    """`text` as code: its head, the rest folded, and a word about what is left out."""
-    html = code_html(text[:MAX_HEAD], language, label=False)
-    rest = text[MAX_HEAD:MAX_TEXT]
-    if rest:
-        html += (
-            f'<details><summary style="{_NOTE}">{count(len(text) - MAX_HEAD, "more character")}'
-            f"</summary>{code_html(rest, label=False)}</details>"
-        )
-    if len(text) > MAX_TEXT:
-        left = count(len(text) - MAX_TEXT, "character")
-        html += (
-            f'<div style="{_NOTE}">The last {left} are not shown; the session log has them.</div>'
-        )
-    return html
+def _markup(part: ToolPart) -> str:
+    html = plain_display(part.display, "text/html")
+    return _boxed(html) if 0 < len(html) <= HTML_CHARS else ""
 
 
-def _overflow_note(part: ToolPart) -> str:
-    if not part.overflow_chars:
+@lru_cache(maxsize=16)  # a table is painted again with each update of its turn
+def _boxed(html: str) -> str:
+    cleaned = clean_foreign_html(html)
+    align = ";text-align:right" if 'class="dataframe"' in html else ""
+    return f'<div style="{_BOX_STYLE}{align}">{cleaned}</div>' if cleaned else ""
+
+
+def _pictures(display: JsonObject | None) -> list[str]:
+    found = ((kind, plain_display(display, kind)) for kind in _PICTURES)
+    return [f"data:{kind};base64,{''.join(value.split())}" for kind, value in found if value]
+
+
+def _json(value: object) -> str:
+    try:
+        text = as_json(value, indent=2)
+    except (ValueError, RecursionError):
         return ""
-    whole = count(part.overflow_chars, "character")
-    return (
-        f'<div style="{_NOTE}">The model saw the head and the tail of {whole};'
-        " the session log has the whole.</div>"
-    )
+    return code_html(text, "json", label=False) if len(text) <= FIRST_CHARS else text_html(text)

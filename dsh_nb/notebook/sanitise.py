@@ -12,7 +12,10 @@ import nh3
 
 from dsh_nb.messages import clean_text
 
-__all__ = ["clean_foreign_html", "clean_html", "escape", "image_html", "is_link"]
+__all__ = ["LINK_STYLE", "clean_foreign_html", "clean_html", "escape", "image_html", "is_link"]
+
+LINK_STYLE = "color:var(--jp-content-link-color,inherit);text-decoration:underline"
+"""The style of a link."""
 
 MAX_DEPTH = 100
 """Deepest nesting of tags in HTML from tools: parsing takes the square of the depth."""
@@ -52,9 +55,9 @@ _ATTRIBUTES = {
 _STYLE_PROPERTIES = frozenset(
     "background-color border border-bottom border-collapse border-color border-left border-radius"
     " border-top color display float font-family font-size font-style font-weight height"
-    " line-height margin margin-bottom margin-left margin-top max-width overflow-wrap overflow-x"
-    " padding padding-left padding-top text-align text-decoration user-select vertical-align"
-    " white-space width".split()
+    " line-height margin margin-bottom margin-left margin-top max-height max-width opacity overflow"
+    " overflow-wrap overflow-x padding padding-left padding-top text-align text-decoration"
+    " user-select vertical-align white-space width".split()
 )
 
 _TABLE_STYLE = (
@@ -129,7 +132,9 @@ def image_html(url: str, alt: str, *, linked: bool = True) -> str:
             'display:block;margin:0.3em 0">'
         )
     words = escape(f"image: {alt} ({_host(url)})" if alt else f"image ({_host(url)})")
-    return f'<a href="{escape(url)}">{words}</a>' if linked and is_link(url) else words
+    if not (linked and is_link(url)):
+        return words
+    return f'<a href="{escape(url)}" style="{LINK_STYLE}">{words}</a>'
 
 
 def _host(url: str) -> str:

@@ -1,7 +1,7 @@
 """A turn as a cell's output that needs no kernel, no widget and no network.
 
-Reads: notebook.parts, notebook.cards, notebook.prose, notebook.sanitise, notebook.wording.
-Feeds: notebook.display, notebook.turn.
+Reads: notebook.parts, notebook.cards, notebook.prose, notebook.results,
+notebook.sanitise, notebook.wording. Feeds: notebook.display, notebook.turn.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dsh_nb.notebook.cards import footer_html, part_html
 from dsh_nb.notebook.highlight import CODE_FONT
 from dsh_nb.notebook.parts import EndPart, Part
 from dsh_nb.notebook.prose import to_markdown, to_plain
+from dsh_nb.notebook.results import SMALL
 from dsh_nb.notebook.sanitise import clean_html, escape
 from dsh_nb.notebook.wording import RUNNING, SAVED_WHILE_RUNNING, UNFINISHED
 
@@ -24,9 +25,7 @@ _STYLE = (
 )
 
 
-def mimebundle(
-    parts: Iterable[Part], *, running: bool = False, note: str = ""
-) -> dict[str, str]:
+def mimebundle(parts: Iterable[Part], *, running: bool = False, note: str = "") -> dict[str, str]:
     """A turn in the three forms that front ends choose from: HTML, Markdown and plain text.
 
     Args:
@@ -59,4 +58,4 @@ def _pieces(parts: tuple[Part, ...], running: bool, note: str) -> Iterator[str]:
     elif parts and not isinstance(parts[-1], EndPart):
         yield footer_html("○", UNFINISHED)
     if note:
-        yield footer_html("", escape(note))
+        yield f'<div style="{SMALL}">{escape(note)}</div>'

@@ -111,7 +111,9 @@ def _tokens(usage: Usage) -> tuple[str, ...]:
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration: ``0.1 s``, ``42 s``, ``2 min 05 s``."""
+    """A duration: ``30 ms``, ``0.1 s``, ``42 s``, ``2 min 05 s``."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -56,7 +56,8 @@ class Session(Sequence[SessionEvent]):
         self._clock = clock
         self._checker = LogChecker() if check else None
         self._listeners: tuple[Callable[[Session, SessionEvent], object], ...] = ()
-        self._unheard: list[SessionEvent] | None = None
+        self._telling = False
+        self._unheard: list[SessionEvent] = []
         for event in seed:
             self._take(msgspec.structs.replace(event, seq=len(self._events)))
         self.seeded = len(self._events)
@@ -138,18 +139,20 @@ class Session(Sequence[SessionEvent]):
 
     def _tell(self, event: SessionEvent) -> None:
         """Tell the listeners, one event after the other, those of re-entrant appends last."""
-        if not self._listeners:
-            return
-        if self._unheard is not None:
+        if self._telling:
             self._unheard.append(event)
             return
-        self._unheard = unheard = [event]
+        self._telling = True
         try:
-            for heard in unheard:
+            for listener in self._listeners:
+                listener(self, event)
+            while self._unheard:
+                heard = self._unheard.pop(0)
                 for listener in self._listeners:
                     listener(self, heard)
         finally:
-            self._unheard = None
+            self._telling = False
+            self._unheard.clear()
 
 
 def event_data(type: str, data: EventData | Mapping[str, object]) -> EventData | JsonObject:

@@ -278,7 +278,7 @@ def _with_input(block: JsonObject, text: str) -> JsonObject:
 def _block_parts(block: JsonObject, pieces: int) -> Iterator[JsonObject]:
     """How `block` travels: its start, then its deltas."""
     if block["type"] == "text":
-        cited = {"citations": []} if "citations" in block else {}
+        cited: JsonObject = {"citations": []} if "citations" in block else {}
         yield {**block, "text": "", **cited}
         yield from _deltas("text_delta", "text", block["text"], pieces)
         for citation in block.get("citations") or ():

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from time import monotonic
-from typing import Union
 
 from dsh_nb.messages import JsonObject
 from dsh_nb.testing.replies import Hold, Reply, blocks_in, reply
@@ -24,7 +23,7 @@ from dsh_nb.testing.validator import validate_request
 __all__ = ["MessagesServer", "RecordedRequest", "Script"]
 
 Answer = Callable[[JsonObject], Reply]
-Script = Union[Answer, Sequence[Union[Reply, Answer]]]
+Script = Answer | Sequence[Reply | Answer]
 """One callable for all requests, or a reply or callable for each; it gets the request's body."""
 
 _KEY_HEADERS = frozenset({"authorization", "x-api-key"})
@@ -114,6 +113,8 @@ class MessagesServer:
         async with server:
             self._port.set_result(server.sockets[0].getsockname()[1])
             await self._closing.wait()
+            server.close()
+            await asyncio.sleep(_POLL_SECONDS)  # connections just accepted get their task
             for connection in self._connections:
                 connection.cancel()
             if self._connections:
@@ -123,15 +124,19 @@ class MessagesServer:
         task = asyncio.create_task(self._connection(_Wire(reader, writer)))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+        # Again, as a task that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _connection(self, wire: _Wire) -> None:
         # A client that goes, in whatever way, is no error of the server.
-        with suppress(OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
+        try:
             while request := await wire.request():
-                answer = self._answer(request)
-                if not await wire.answer(answer):
+                if not await wire.answer(self._answer(request)):
                     break
-        await wire.close()
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass
+        finally:
+            await wire.close()
 
     def _answer(self, request: _Request) -> Reply:
         """The reply to `request`, with its body made; the request is recorded."""
@@ -169,7 +174,11 @@ def _answers(script: Script) -> Iterator[Answer]:
         while True:
             yield script
     for step in script:
-        yield step if callable(step) else lambda _, step=step: step
+        yield step if callable(step) else _always(step)
+
+
+def _always(answer: Reply) -> Answer:
+    return lambda _: answer
 
 
 def _object(raw: bytes) -> JsonObject:
@@ -258,8 +267,8 @@ class _Wire:
         return self._keep_alive
 
     async def close(self) -> None:
-        """Let go of the socket."""
-        self._writer.close()
+        """Let go of the socket; what was written has been drained, unless the client is gone."""
+        self._writer.transport.abort()
         with suppress(OSError, asyncio.CancelledError):
             await self._writer.wait_closed()
 

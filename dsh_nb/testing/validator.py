@@ -10,8 +10,8 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
-from typing import Any
+from itertools import pairwise
+from typing import TypeGuard
 
 from dsh_nb.messages import JsonObject
 
@@ -122,11 +122,11 @@ def _thinking(thinking: object, max_tokens: object) -> Iterator[str]:
             yield "thinking.budget_tokens: must be less than max_tokens"
 
 
-def _is_int(value: Any) -> bool:  # Any: the caller goes on to compare it
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:  # Any: as above
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -140,7 +140,7 @@ def _system(system: object) -> Iterator[str]:
         yield from _blocks(system, "system", _BLOCK_KEYS)
 
 
-def _is_blocks(value: object, types: frozenset[str]) -> bool:
+def _is_blocks(value: object, types: frozenset[str]) -> TypeGuard[list[JsonObject]]:
     return isinstance(value, list) and all(
         isinstance(block, dict) and block.get("type") in types for block in value
     )
@@ -263,9 +263,9 @@ def _blocks(blocks: list[JsonObject], path: str, keys: dict[str, frozenset[str]]
             for key in sorted(block.keys() - keys[kind]):
                 yield f"{path}.{at}.{kind}.{key}: extra inputs are not permitted"
             yield from rules[kind](block, f"{path}.{at}")
-        if isinstance(content := block.get("content"), list) and kind == "tool_result":
-            if _is_blocks(content, _RESULT_TYPES):
-                yield from _blocks(content, f"{path}.{at}.content", keys)
+        content = block.get("content") if kind == "tool_result" else None
+        if _is_blocks(content, _RESULT_TYPES):
+            yield from _blocks(content, f"{path}.{at}.content", keys)
 
 
 def _text(block: JsonObject, path: str) -> Iterator[str]:

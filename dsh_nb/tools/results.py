@@ -1,12 +1,12 @@
 """What a tool returned or raised as an outcome: bounded for the model, rich for people.
 
-Reads: messages, tools.arguments, tools.media, tools.plain, tools.rich, tools.text, tools.tool.
+Reads: messages, tools.arguments, tools.frames, tools.media, tools.plain, tools.rich,
+    tools.text, tools.tool.
 Feeds: tools.registry, tools.run, plugins.
 """
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,16 +15,19 @@ from types import TracebackType
 
 from dsh_nb.messages import ImageBlock, JsonObject, ResultContent, TextBlock
 from dsh_nb.tools.arguments import ToolArgumentError
+from dsh_nb.tools.frames import frame_text, is_frame
 from dsh_nb.tools.media import figure_of, image_of
-from dsh_nb.tools.plain import bytes_text, number_text, plain
-from dsh_nb.tools.rich import display_of, frame_text, is_frame, json_display
-from dsh_nb.tools.text import bound_text, model_text, safe_text
+from dsh_nb.tools.plain import array_text, bytes_text, is_array, is_plain, json_text, plain
+from dsh_nb.tools.rich import display_of, json_display
+from dsh_nb.tools.text import bounded, clipped, message_of, safe_str, type_name, visible_text
 from dsh_nb.tools.tool import ToolOutcome
 
 __all__ = ["error_outcome", "text_outcome", "to_outcome"]
 
 _LIMIT_BYTES = 50_000
 _ERROR_BYTES = 4_000
+_MESSAGE_BYTES = 3_000  # leaves room for where it happened
+_ARRAY_ITEMS = 1_000  # of an array that is shown whole
 _IMAGES = 20
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 _LIBRARIES = ("site-packages", "dist-packages", f"{Path(traceback.__file__).parent}")
@@ -37,15 +40,10 @@ def text_outcome(text: str, is_error: bool = False) -> ToolOutcome:
         text: What the model is told.
         is_error: True when it tells a failure.
     """
-    bounded = bound_text(_shown(text), _LIMIT_BYTES, "")
-    return ToolOutcome(
-        content=(TextBlock(bounded.text),), is_error=is_error, overflow=bounded.overflow
-    )
+    return ToolOutcome(content=(_text(clipped(_shown(text), _LIMIT_BYTES)),), is_error=is_error)
 
 
-def to_outcome(
-    value: object, *, limit_bytes: int = _LIMIT_BYTES, call_id: str = ""
-) -> ToolOutcome:
+def to_outcome(value: object, *, limit_bytes: int = _LIMIT_BYTES, call_id: str = "") -> ToolOutcome:
     """The outcome of a tool that returned `value`. Never raises, whatever `value` is.
 
     Args:
@@ -61,8 +59,8 @@ def to_outcome(
     try:
         said = _said(value)
     except Exception as error:  # a value that lies about what it is
-        text = f"<{type(value).__name__} object; it could not be shown: {_message(error)}>"
-        said = _Said((TextBlock(_shown(text)),))
+        text = f"<{type_name(value)} object; it could not be shown: {_message(error)}>"
+        said = _Said((_text(text),))
     return _bounded(said, limit_bytes, call_id)
 
 
@@ -74,12 +72,12 @@ def error_outcome(exc: BaseException, *, tool: str) -> ToolOutcome:
         tool: Name of the tool, for an error without a text.
     """
     if isinstance(exc, ToolArgumentError):
-        text = safe_text(exc)
+        text = safe_str(exc)
     else:
-        text = _message(exc) or f"{type(exc).__name__}: the tool {tool!r} failed without a text"
+        text = clipped(_message(exc), _MESSAGE_BYTES)
+        text += "" if message_of(exc) else f": the tool {tool!r} failed without a text"
         text += _inner(exc) + _place(exc.__traceback__)
-    bounded = bound_text(_shown(text), _ERROR_BYTES, "")
-    return ToolOutcome(content=(TextBlock(bounded.text),), is_error=True)
+    return ToolOutcome(content=(_text(clipped(_shown(text), _ERROR_BYTES)),), is_error=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +88,28 @@ class _Said:
     display: JsonObject | None = None
 
 
+def _text(text: str) -> TextBlock:
+    return TextBlock(_shown(text))
+
+
+def _shown(text: str) -> str:
+    text = visible_text(text)
+    return text if text.strip() else "(empty text)"
+
+
 def _said(value: object) -> _Said:
     image = image_of(value)
     if image is not None:
         return _Said((image,), _png_display(image) if figure_of(value) is not None else None)
-    if isinstance(value, (list, tuple)) and any(_is_media(item) for item in value):
-        return _mixed(value)
+    if isinstance(value, (list, tuple, dict)) and _holds_media(value):
+        return _illustrated(value) if isinstance(value, dict) else _mixed(value)
+    if isinstance(value, TextBlock):
+        return _Said((_text(value.text),))
     if is_frame(value):
-        return _Said((TextBlock(_shown(frame_text(value))),), display_of(value))
-    text = _simple_text(value)
-    if text is not None:
-        return _Said((TextBlock(_shown(text)),))
-    display = display_of(value)
-    if display is not None:
-        return _Said((TextBlock(_shown(safe_text(value))),), display)
-    return _structured(value)
+        return _Said((_text(frame_text(value)),), display_of(value))
+    if is_plain(value):
+        return _structured(value)
+    return _Said((_text(_other_text(value)),), display_of(value))
 
 
 def _png_display(image: ImageBlock) -> JsonObject | None:
@@ -112,61 +117,68 @@ def _png_display(image: ImageBlock) -> JsonObject | None:
     return {"image/png": data} if head.startswith("data:image/png") else None
 
 
+def _holds_media(values: list[object] | tuple[object, ...] | dict[object, object]) -> bool:
+    return any(
+        _is_media(item) for item in (values.values() if isinstance(values, dict) else values)
+    )
+
+
 def _is_media(item: object) -> bool:
-    return isinstance(item, (TextBlock, ImageBlock)) or image_of(item) is not None
+    if isinstance(item, (TextBlock, ImageBlock)) or figure_of(item) is not None:
+        return True
+    return image_of(item) is not None
 
 
 def _mixed(values: Iterable[object]) -> _Said:
     """A list with pictures in it as one block an item, in order."""
-    said = [_said(item) for item in values]
+    said = [_structured(v) if isinstance(v, (list, tuple)) else _said(v) for v in values]
     return _Said(tuple(block for part in said for block in part.content))
 
 
-def _simple_text(value: object) -> str | None:
-    """The text of a value that needs no JSON around it."""
-    if value is None:
-        return "(no result)"
-    if isinstance(value, TextBlock):
-        return value.text
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if type(value) in (int, float):
-        return number_text(value)  # type: ignore[arg-type]  # narrowed by its exact type
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes_text(bytes(value))
-    if isinstance(value, BaseException):
-        return _message(value) or type(value).__name__
-    return None
+def _illustrated(fields: dict[object, object]) -> _Said:
+    """A dict with pictures in it: JSON in which they have numbers, and then the pictures."""
+    images: list[ImageBlock] = []
+    made: dict[object, object] = {}
+    for name, item in fields.items():
+        image = image_of(item)
+        if image is not None:
+            images.append(image)
+        made[name] = item if image is None else f"(image {len(images)})"
+    said = _structured(made)
+    return _Said((*said.content, *images), said.display)
 
 
 def _structured(value: object) -> _Said:
-    images: list[ImageBlock] = []
-    made = plain(value, images)
+    """A value that JSON can say: as text when it is only a word or a number."""
+    if value is None:
+        return _Said((_text("(no result)"),))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _Said((_text(bytes_text(bytes(value))),))
+    if is_array(value) and getattr(value, "size", 1) > _ARRAY_ITEMS:
+        return _Said((_text(array_text(value)),))
+    made = plain(value)
     if isinstance(made, str):
-        text = model_text(value) if isinstance(value, str) else made
-        return _Said((TextBlock(_shown(text)), *images))
-    text = json.dumps(made, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _Said((_text(made),))
     shown = json_display(made) if isinstance(made, (dict, list)) else None
     display = None if shown is None else {"application/json": shown}
-    return _Said((TextBlock(_shown(text)), *images), display)
+    return _Said((_text(json_text(made)),), display)
 
 
-def _shown(text: str) -> str:
-    text = model_text(text)
-    return text if text.strip() else "(empty text)"
+def _other_text(value: object) -> str:
+    return _message(value) if isinstance(value, BaseException) else safe_str(value)
 
 
 def _bounded(said: _Said, limit_bytes: int, call_id: str) -> ToolOutcome:
     content = _fewer_images(said.content)
     text = "\n".join(block.text for block in content if isinstance(block, TextBlock))
-    bounded = bound_text(text, limit_bytes, call_id)
-    if bounded.overflow is not None:
+    shown, overflow = bounded(text, limit_bytes=limit_bytes, call_id=call_id)
+    if overflow is not None:
         images = [block for block in content if isinstance(block, ImageBlock)]
-        content = (TextBlock(bounded.text), *images)
+        content = (TextBlock(shown), *images)
     return ToolOutcome(
-        content=content or (TextBlock("(no result)"),),
+        content=content,
         display=said.display,
-        overflow=bounded.overflow,
+        overflow=overflow,
     )
 
 
@@ -180,20 +192,17 @@ def _fewer_images(content: tuple[ResultContent, ...]) -> tuple[ResultContent, ..
 
 
 def _message(exc: BaseException) -> str:
-    """``TypeName: message``; ``""`` when there is no message."""
-    try:
-        message = str(exc).strip()
-    except Exception as error:
-        message = f"(its text raised {type(error).__name__})"
-    return f"{type(exc).__name__}: {message}" if message else ""
+    """``TypeName: message``, the name alone when there is no message."""
+    message = message_of(exc)
+    return f"{type_name(exc)}: {message}" if message else type_name(exc)
 
 
 def _inner(exc: BaseException) -> str:
     """The notes of an error, and the errors inside a group."""
     notes = getattr(exc, "__notes__", None)
-    lines = [safe_text(note) for note in notes[:5]] if isinstance(notes, list) else []
+    lines = [safe_str(note) for note in notes[:5]] if isinstance(notes, list) else []
     if isinstance(exc, BaseExceptionGroup):
-        lines += [_message(inner) or type(inner).__name__ for inner in exc.exceptions[:5]]
+        lines += [_message(inner) for inner in exc.exceptions[:5]]
     return "".join(f"\n- {line[:500]}" for line in lines)
 
 

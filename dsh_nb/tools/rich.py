@@ -1,27 +1,21 @@
 """What a person sees of a value: a MIME bundle as Jupyter shows it, bounded.
 
-Reads: messages, tools.media, tools.plain, tools.text. Feeds: tools.results.
+Reads: messages, tools.frames, tools.plain, tools.text. Feeds: tools.results.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from dsh_nb.messages import JsonObject, clean_text
-from dsh_nb.tools.media import loaded
-from dsh_nb.tools.plain import plain
-from dsh_nb.tools.text import safe_text
+from dsh_nb.tools.frames import frame_display, is_frame
+from dsh_nb.tools.plain import json_text, plain
+from dsh_nb.tools.text import safe_str
 
-__all__ = ["display_of", "frame_text", "is_frame", "json_display"]
+__all__ = ["display_of", "json_display"]
 
 _ENTRY_CHARS = 1_000_000
-_ROWS_WHOLE = 60
-_ROWS_OF_LONG = 20
-_COLUMNS = 50
-_CELL_CHARS = 200
 _REPRS = {
     "_repr_html_": "text/html",
     "_repr_markdown_": "text/markdown",
@@ -33,28 +27,6 @@ _REPRS = {
 }
 
 
-def is_frame(value: object) -> bool:
-    """Whether `value` is a pandas DataFrame or Series; pandas is never imported to find out."""
-    return isinstance(value, loaded("pandas", "DataFrame") + loaded("pandas", "Series"))
-
-
-def frame_text(frame: Any) -> str:  # Any: pandas is not imported here
-    """A DataFrame or Series for the model: its shape, and its rows or only the first and last."""
-    rows = len(frame)
-    shown = None if rows <= _ROWS_WHOLE else _ROWS_OF_LONG
-    part = "" if shown is None else f", {shown} of them shown"
-    if frame.ndim == 1:
-        head = f"Series, {rows} rows{part}, {frame.dtype}"
-        return f"{head}\n{_short_cells(frame.to_frame()).to_string(max_rows=shown)}"
-    head = f"DataFrame, {rows} rows{part}, {len(frame.columns)} columns"
-    body = frame.to_string(max_rows=shown, max_cols=_COLUMNS, max_colwidth=_CELL_CHARS)
-    return f"{head}\n{body}"
-
-
-def _short_cells(frame: Any) -> Any:
-    return frame
-
-
 def display_of(value: object) -> JsonObject | None:
     """The MIME bundle of a frame, or of an object that knows how Jupyter shows it.
 
@@ -63,18 +35,12 @@ def display_of(value: object) -> JsonObject | None:
     if isinstance(value, type):
         return None
     if is_frame(value):
-        return _bundle({"text/html": _called(lambda: _frame_html(value))})
+        return _bundle(frame_display(value))
     found = _own_bundle(value)
     for method, mime_type in _REPRS.items():
         if mime_type not in found and callable(getattr(type(value), method, None)):
             found[mime_type] = _called(getattr(value, method))
     return _bundle(found)
-
-
-def _frame_html(value: Any) -> str:
-    frame = value.to_frame() if value.ndim == 1 else value
-    html: str = frame.to_html(max_rows=60, max_cols=20, escape=True)
-    return html
 
 
 def _own_bundle(value: object) -> dict[str, object]:
@@ -110,10 +76,10 @@ def _entry(name: str, value: object) -> object:
     elif name.endswith("json"):
         return json_display(plain(value))
     else:
-        text = clean_text(safe_text(value))
+        text = clean_text(safe_str(value))
     return text if len(text) <= _ENTRY_CHARS else None
 
 
 def json_display(value: object) -> object:
     """Plain JSON for people; ``None`` when it is longer than a megabyte."""
-    return value if len(json.dumps(value, ensure_ascii=False)) <= _ENTRY_CHARS else None
+    return value if len(json_text(value)) <= _ENTRY_CHARS else None

@@ -52,13 +52,11 @@ async def measure(name: str, base: str, pairs: int) -> None:
     await harness.turn("empty")
     ratios = []
     for _ in range(pairs):
-        ours, theirs = [], []
         theirs_cpu, theirs_chars = await cpu(work(bare))
         ours_cpu, ours_chars = await cpu(work(harness))
         assert ours_chars == theirs_chars, (ours_chars, theirs_chars)
-        ours.append(ours_cpu)
-        theirs.append(theirs_cpu)
         ratios.append(ours_cpu / theirs_cpu)
+    await harness.close()
     title, goal = GOALS[name]
     low, middle, high = statistics.quantiles(ratios, n=4)
     mark = "ok" if middle <= goal else "OVER"

@@ -101,9 +101,21 @@ class Harness:
 
     async def turn(self, scenario: str) -> int:
         """One turn of a new agent; returns the number of characters that were streamed."""
+        return await self._turns(scenario, 1)
+
+    async def agents(self, count: int) -> int:
+        """Many turns at once, of as many agents on one context."""
+        return await self._turns("agents", count)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for adapter in self.adapters.values():
+            await adapter.close()
+
+    async def _turns(self, scenario: str, count: int) -> int:
         ctx, chars = Context(), 0
 
-        def count(session: Session, event: SessionEvent) -> None:
+        def count_chars(session: Session, event: SessionEvent) -> None:
             nonlocal chars
             if event.type == "assistant/chunk":
                 chars += len(getattr(event.data.chunk, "text", ""))
@@ -112,19 +124,18 @@ class Harness:
         ctx.plugin(AgentLoop)
         ctx.llm.register(self._adapter(scenario), [MODEL])
         ctx.tools.register(add_tool())
-        ctx.on(SESSION_EVENT, count)
-        agent: LoopAgent = ctx.agent_loop.create("main", AgentOptions(model=MODEL))
-        agent.send(PROMPT)
-        driver = agent._driver
-        assert driver is not None
-        await driver
-        assert agent.session[-1].data.reason.kind == "completed", agent.session[-1]
+        ctx.on(SESSION_EVENT, count_chars)
+        options = AgentOptions(model=MODEL)
+        agents: list[LoopAgent] = [
+            ctx.agent_loop.create(f"agent{n}", options) for n in range(count)
+        ]
+        for agent in agents:
+            agent.send(PROMPT)
+        await asyncio.gather(*(agent.finished() for agent in agents))
+        for agent in agents:
+            assert agent.session[-1].data.reason.kind == "completed", agent.session[-1]
         await ctx.dispose()
         return chars
-
-    async def agents(self, count: int) -> int:
-        """Many turns at once."""
-        return sum(await asyncio.gather(*(self.turn("agents") for _ in range(count))))
 
     def _adapter(self, scenario: str) -> AnthropicModel:
         if scenario not in self.adapters:

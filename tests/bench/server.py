@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import cast
 
 import uvloop
 
@@ -83,8 +84,7 @@ class Connection(asyncio.Protocol):
     """One client: requests one after the other."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own is no subclass
         self.buffer = b""
         self.task: asyncio.Task[None] | None = None
 

@@ -45,7 +45,7 @@ async def step_growth() -> None:
     ctx.tools.register(add_tool())
     agent = ctx.agent_loop.create("main", AgentOptions(model=model.name))
     agent.send("go")
-    await agent._driver
+    await agent.finished()
     await ctx.dispose()
     spans = [after - before for before, after in zip(model.times, model.times[1:], strict=False)]
     early, late = statistics.median(spans[25:75]), statistics.median(spans[4_975:5_025])
