@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from dsh_nb.llm.demo_parameters import Parameter, parameters_of
 from dsh_nb.llm.demo_plan import Lack, Plan, Planned, is_named, plan_calls
@@ -73,7 +73,7 @@ class DemoModel:
     def __repr__(self) -> str:
         return "DemoModel()"
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer the newest messages: thinking, then calls or an answer."""
         for move in self._voice.moves(_answer(request), request):
             if isinstance(move, float):

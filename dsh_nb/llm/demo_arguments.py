@@ -55,7 +55,8 @@ _LEAD_WORDS = re.compile(
     r"[\s,:;.!?-])\s*"
 )
 _TRAIL_WORDS = re.compile(
-    r"(?i)(?:\s+(?:on the (?:web|internet|net)|please|thanks|thank you|for me|with|in|as|and|on|at|by|from|to|of|for))$"
+    r"(?i)(?:\s+(?:on the (?:web|internet|net)|please|thanks|thank you|for me"
+    r"|with|in|as|and|on|at|by|from|to|of|for))$"
 )
 
 

@@ -1,20 +1,21 @@
 """Which tools a text asks the demo model to call, in which steps and with which arguments.
 
-Reads: messages, llm.demo_words, llm.demo_parameters, llm.demo_arguments. Feeds: llm.demo.
+Reads: messages, llm.demo_words, llm.demo_parameters, llm.demo_choice, llm.demo_arguments.
+Feeds: llm.demo.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dsh_nb.llm.demo_arguments import fill
+from dsh_nb.llm.demo_choice import Chooser, Fit
 from dsh_nb.llm.demo_parameters import Parameter, parameters_of
-from dsh_nb.llm.demo_words import is_filler, masked, name_words, stem, synonym
+from dsh_nb.llm.demo_words import masked
 from dsh_nb.messages import JsonObject, ToolSchema
 
 __all__ = ["CHARS_READ", "Lack", "Plan", "Planned", "is_named", "plan_calls"]
@@ -22,27 +23,12 @@ __all__ = ["CHARS_READ", "Lack", "Plan", "Planned", "is_named", "plan_calls"]
 CHARS_READ = 2_000
 """How much of a text is read: enough for what people ask a demo, and quick."""
 
-_NAMED = 10.0
-_WORDS_NAMED = 6.0
-_MEANT = 3.0
-_ENOUGH = 2.0
-_CLOSE_CHARS = 8
-_GENERIC = frozenset(
-    "get show list run do make fetch compute calculate the a tool my is to".split()
-)
 _ORDER = r"\band then\b|\bthen\b|\bafter that\b|\bafterwards\b|\bfinally\b"
 _BREAK = re.compile(
     rf"(?i)(?P<order>,?\s*(?:{_ORDER}),?|;|\n|[.!?](?=\s))|,(?=\s)|\band\b|\bas well as\b"
 )
 _POINTING = re.compile(r"(?i)\b(?:it|that|result|answer|sum|product)\b")
 _REFUSED = re.compile(r"(?i)\b(?:don['’]?t|do not|never|without|not)\s+(?:\w+\s+){0,2}$")
-_USING = re.compile(r"(?i)\b(?:use|using|call|run|try|with|via)\s+(?:the\s+|your\s+|my\s+)?$")
-_POLITE = re.compile(r"(?i)\W*(?:(?:please|can|could|would|you|now|also|first|let|us|me)\W+)*")
-_OPERATOR = re.compile(r"(?:\d|\b(?:it|that|result))\s*([-+*/×÷])\s*[\d(]")
-_OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "×": "multiply"} | {
-    "/": "divide",
-    "÷": "divide",
-}
 
 
 class Planned(NamedTuple):
@@ -97,16 +83,6 @@ class _Clause(NamedTuple):
     apart: bool
 
 
-class _Score(NamedTuple):
-    """How well a tool fits a text; a higher tuple fits better."""
-
-    score: float
-    earliness: int  # minus the place of the tool's name
-    rank: int  # minus the place of the tool in its list
-    tool: ToolSchema
-    mention: tuple[int, int]
-
-
 def plan_calls(
     texts: Sequence[str], tools: Sequence[ToolSchema], backs: Sequence[float | None] = ()
 ) -> Plan:
@@ -117,9 +93,9 @@ def plan_calls(
         tools: What may be called.
         backs: The number that each step so far came to, which "it" in the next step stands for.
     """
-    plan = Plan()
+    plan, chooser = Plan(), Chooser(tools)
     for text in texts:
-        for clause in _clauses(_legible(text), tools):
+        for clause in _clauses(_legible(text), chooser):
             apart = clause.apart or _points_back(clause)
             number = len(plan.steps) - (0 if apart else 1)
             back = backs[number - 1] if 0 < number <= len(backs) else None
@@ -133,7 +109,7 @@ def plan_calls(
 
 def is_named(text: str, tools: Sequence[ToolSchema]) -> bool:
     """Whether `text` names one of `tools`."""
-    return _names_one(_legible(text), tools)
+    return Chooser(tools).names_one(_legible(text))
 
 
 def _legible(text: str) -> str:
@@ -141,34 +117,33 @@ def _legible(text: str) -> str:
     return re.sub("[\0\x02\x03]", " ", text[:CHARS_READ])
 
 
-def _names_one(text: str, tools: Sequence[ToolSchema]) -> bool:
-    readable = _readable(text, tools)
-    said = _said(readable)
-    return any(_name_score(readable, tool, said)[0] >= _WORDS_NAMED for tool in tools)
-
-
 def _points_back(clause: _Clause) -> bool:
     numeric = any(parameter.is_number for parameter in parameters_of(clause.tool.parameters))
     return numeric and _POINTING.search(clause.text) is not None
 
 
-def _clauses(text: str, tools: Sequence[ToolSchema]) -> Iterator[_Clause]:
-    """The parts of `text` that each name a tool, or the whole when it only describes one."""
-    begins: list[tuple[int, bool]] = []
-    named = False
+def _clauses(text: str, chooser: Chooser) -> Iterator[_Clause]:
+    """The parts of `text` that each ask for a tool."""
+    begins = [(0, True)]
+    found: Fit | None = None
     for start, end, order in _fragments(text):
-        if not begins:
-            begins.append((0, True))
-        if _names_one(text[start:end], tools):
-            if named:
-                begins.append((start, order))
-            named = True
+        fit = chooser.best(text[start:end])
+        if fit and found and _is_another(fit, found, order):
+            begins.append((start, order))
+        found = fit or found
     ends = [start for start, _ in begins[1:]] + [len(text)]
     for (start, apart), end in zip(begins, ends, strict=True):
         part = _without_ending(text[start:end])
-        best = _best(part, tools, _ENOUGH)
+        best = chooser.best(part)
         if best and not _REFUSED.search(part[: best.mention[0]]):
-            yield _Clause(part, best.tool, best.mention, best.score >= _WORDS_NAMED, apart)
+            yield _Clause(part, best.tool, best.mention, best.named, apart)
+
+
+def _is_another(fit: Fit, found: Fit, order: bool) -> bool:
+    """Whether a fragment asks for a tool anew and does not go on about the one before."""
+    if fit.tool is found.tool:
+        return fit.meant and found.meant
+    return fit.named or fit.meant or order
 
 
 def _fragments(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -187,91 +162,3 @@ def _fragments(text: str) -> Iterator[tuple[int, int, bool]]:
 def _without_ending(part: str) -> str:
     """`part` without the words that lead over to the next one."""
     return re.sub(rf"(?i)(?:[\s,;]|\band\b|{_ORDER}|\bas well as\b)+$", "", part)
-
-
-def _best(text: str, tools: Sequence[ToolSchema], enough: float) -> _Score | None:
-    common = Counter(word for tool in tools for word in _description_words(tool))
-    readable = _readable(text, tools)
-    scores = [_score(readable, tool, -rank, common) for rank, tool in enumerate(tools)]
-    good = [score for score in scores if score.score >= enough]
-    return max(good, key=lambda score: score[:3]) if good else None
-
-
-def _readable(text: str, tools: Sequence[ToolSchema]) -> str:
-    """`text` without its quotations, but for those that name a tool."""
-    return masked(text, frozenset(tool.name.lower() for tool in tools))[0]
-
-
-def _said(text: str) -> dict[str, tuple[int, int]]:
-    """The stems of the words of `text`, with the first place of each."""
-    words = list(re.finditer(r"[^\W_]+(?:['’]s)?", text))
-    return {stem(found[0]): found.span() for found in reversed(words)}
-
-
-def _score(text: str, tool: ToolSchema, rank: int, common: Counter[str]) -> _Score:
-    said = _said(text)
-    named, mention = _name_score(text, tool, said)
-    described = sum(1 / common[word] for word in _description_words(tool) if word in said)
-    hints = 0.5 * len(_parameter_words(tool) & set(said))
-    return _Score(named + min(described, 3.0) + hints, -mention[0], rank, tool, mention)
-
-
-def _name_score(
-    text: str, tool: ToolSchema, said: dict[str, tuple[int, int]]
-) -> tuple[float, tuple[int, int]]:
-    mention = _mention(text, tool.name)
-    if mention is not None:
-        return _NAMED, mention
-    words = name_words(tool.name)
-    words = [word for word in words if word not in _GENERIC] or words
-    spans = [said[stem(word)] for word in words if stem(word) in said]
-    if len(spans) == len(words):
-        return _WORDS_NAMED, _together(sorted(spans))
-    if stem(words[0]) in said and _POLITE.fullmatch(text[: said[stem(words[0])][0]]):
-        return _ENOUGH, said[stem(words[0])]
-    meant = _meant(text)
-    alike = [meant[synonym(word)] for word in words if synonym(word) in meant]
-    return _MEANT * len(alike) / len(words), min(alike, default=(0, 0))
-
-
-def _together(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """One span from the first of `spans` over those that follow it closely."""
-    begin, end = spans[0]
-    for start, stop in spans[1:]:
-        end = stop if start - end < _CLOSE_CHARS else end
-    return begin, end
-
-
-def _mention(text: str, name: str) -> tuple[int, int] | None:
-    """Where `text` says the name; with "use add to add …" up to the second time."""
-    pattern = re.sub(r"[_-]", "[ _-]", re.escape(name).replace(r"\-", "-"))
-    found = [match.span() for match in re.finditer(rf"(?i)(?<!\w){pattern}(?!\w)", text)]
-    if not found:
-        return None
-    first, second = found[0], found[min(1, len(found) - 1)]
-    using = _USING.search(text[: first[0]])
-    return (first[0], second[1] if using and second[0] - first[1] < 15 else first[1])
-
-
-def _meant(text: str) -> dict[str, tuple[int, int]]:
-    """What the words and operators of `text` mean, as the words that tools are called by."""
-    words = list(re.finditer(r"(?i)\blook up\b|[^\W\d_]+", text))
-    meant = {synonym(found[0]): found.span() for found in reversed(words)}
-    for found in _OPERATOR.finditer(text):
-        meant.setdefault(_OPERATORS[found[1]], (0, 0))
-    return meant
-
-
-def _description_words(tool: ToolSchema) -> frozenset[str]:
-    first = tool.description.strip().partition("\n\n")[0]
-    words = re.findall(r"[^\W\d_]{3,}", first)
-    return frozenset(stem(word) for word in words if not is_filler(word)) - {
-        stem(word) for word in name_words(tool.name)
-    }
-
-
-def _parameter_words(tool: ToolSchema) -> frozenset[str]:
-    parameters = parameters_of(tool.parameters)
-    words = [word for parameter in parameters for word in parameter.words]
-    words += [str(choice) for parameter in parameters for choice in parameter.choices]
-    return frozenset(stem(word) for word in words if len(word) > 2)

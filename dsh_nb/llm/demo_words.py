@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 __all__ = [
     "CONSUMED",
-    "FILLERS",
     "NUMBER_WORDS",
     "QUOTE",
     "Date",
@@ -29,7 +28,7 @@ CONSUMED = "\0"
 QUOTE = "\x03\x02*"
 """Pattern of a masked quotation."""
 
-FILLERS = frozenset(
+_FILLERS = frozenset(  # words that are never a value by themselves
     """a about according add also am an and any are as at be been but by can could current currently
     degrees did do does for from get give had has have help how i if in into is it
     its just kindly know let like look main make may me might my near need no not now of on or our
@@ -41,7 +40,6 @@ FILLERS = frozenset(
     versus vs against above below under greater less more least between equal where when here
     outside report info information conditions forecast""".split()
 )
-"""Words that are never a value by themselves."""
 
 NUMBER_WORDS = {
     word: number
@@ -57,7 +55,8 @@ _SYNONYMS = {
     "times": "multiply", "product": "multiply", "multiplied": "multiply", "*": "multiply",
     "×": "multiply", "divided": "divide", "quotient": "divide", "/": "divide", "÷": "divide",
     "chart": "plot", "graph": "plot", "draw": "plot", "visualize": "plot", "visualise": "plot",
-    "histogram": "plot", "look up": "search", "lookup": "search", "google": "search", "find": "search",
+    "histogram": "plot", "look up": "search", "lookup": "search", "google": "search",
+    "find": "search",
     "temperature": "weather", "forecast": "weather", "average": "mean", "avg": "mean",
     "summarize": "describe", "summarise": "describe", "summary": "describe",
     "mail": "email", "picture": "image", "photo": "image",
@@ -118,7 +117,7 @@ def is_filler(word: str) -> bool:
     if word == "US":
         return False  # the country
     lowered = word.lower().replace("’", "'")
-    return lowered.partition("'")[0] in FILLERS or lowered.endswith("n't")
+    return lowered.partition("'")[0] in _FILLERS or lowered.endswith("n't")
 
 
 def name_words(name: str) -> list[str]:

@@ -113,8 +113,11 @@ class MessagesServer:
         async with server:
             self._port.set_result(server.sockets[0].getsockname()[1])
             await self._closing.wait()
+            # A connection accepted just now needs the open server for its transport, and then one
+            # round of the loop for its task; closing any earlier would leak its socket.
+            await asyncio.sleep(_POLL_SECONDS)
             server.close()
-            await asyncio.sleep(_POLL_SECONDS)  # connections just accepted get their task
+            await asyncio.sleep(0)
             for connection in self._connections:
                 connection.cancel()
             if self._connections:

@@ -1,6 +1,6 @@
 """The error of arguments that do not fit, with a text that lets the model call again.
 
-Reads: errors. Feeds: tools.parameters, tools.schema, tools.results.
+Reads: errors, messages. Feeds: tools.parameters, tools.schema, tools.results.
 """
 
 from __future__ import annotations

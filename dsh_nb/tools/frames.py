@@ -1,6 +1,6 @@
 """Frames and series of pandas: a bounded table for the model, an escaped one for the person.
 
-Reads: messages, tools.text. Feeds: tools.plain, tools.results.
+Reads: messages, tools.text. Feeds: tools.plain, tools.rich, tools.results.
 """
 
 from __future__ import annotations

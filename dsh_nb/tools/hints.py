@@ -144,7 +144,7 @@ def with_typed_dicts(hint: Any) -> Any:
     """`hint` with each `typing.TypedDict` as one that pydantic reads on this Python."""
     if sys.version_info >= (3, 12):
         return hint
-    if typing.is_typeddict(hint) and not isinstance(hint, typing_extensions._TypedDictMeta):
+    if typing.is_typeddict(hint) and type(hint).__module__ == "typing":
         return _readable(hint)
     return _rebuilt(hint, with_typed_dicts)
 

@@ -1,6 +1,6 @@
 """Pictures for the model: their type is read from their bytes, never from a name.
 
-Reads: messages. Feeds: tools.plain, tools.results.
+Reads: messages. Feeds: tools.results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from dsh_nb.messages import ImageBlock
 
-__all__ = ["figure_of", "image_of", "image_type", "loaded"]
+__all__ = ["figure_of", "image_of", "image_type"]
 
 _MODEL_BYTES = 3_500_000  # base64 makes a third more of it, and a provider takes 5 MB
 _MODEL_PIXELS = 2000
@@ -49,24 +49,24 @@ def image_of(value: object) -> ImageBlock | None:
     figure = figure_of(value)
     if figure is not None:
         return _from_figure(figure)
-    if isinstance(value, loaded("PIL.Image", "Image")):
+    if isinstance(value, _loaded("PIL.Image", "Image")):
         return _from_pillow(value)
     return None
 
 
 def figure_of(value: object) -> Any | None:  # Any: matplotlib's class is known only once loaded
     """The matplotlib figure that `value` is or belongs to; matplotlib is never imported for it."""
-    if isinstance(value, loaded("matplotlib.figure", "FigureBase")):
+    if isinstance(value, _loaded("matplotlib.figure", "FigureBase")):
         return getattr(value, "figure", value)
-    if isinstance(value, loaded("matplotlib.axes", "Axes")):
+    if isinstance(value, _loaded("matplotlib.axes", "Axes")):
         return getattr(value, "figure", None)
-    if isinstance(value, loaded("numpy", "ndarray")):
+    if isinstance(value, _loaded("numpy", "ndarray")):
         axes: Any = value  # a grid of axes as plt.subplots gives it
         return figure_of(axes.flat[0]) if axes.dtype == object and axes.size else None
     return None
 
 
-def loaded(module: str, name: str) -> tuple[type, ...]:
+def _loaded(module: str, name: str) -> tuple[type, ...]:
     """The class of that name for `isinstance`; empty while its module was not imported."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()

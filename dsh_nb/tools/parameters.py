@@ -1,6 +1,7 @@
 """The parameters of a function: their JSON schema, and the way back from JSON to a call.
 
-Reads: errors, messages, tools.arguments, tools.docstrings, tools.hints, tools.json_schema.
+Reads: errors, messages, tools.arguments, tools.docstrings, tools.hints, tools.json_schema,
+    tools.tool.
 Feeds: tools.schema.
 """
 
@@ -14,11 +15,11 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, get_args
 
 import pydantic
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from dsh_nb.errors import ToolDefinitionError
 from dsh_nb.messages import JsonObject, clean_text, lossless
@@ -37,7 +38,8 @@ _MUTABLE = (list, dict, set, bytearray, deque, pydantic.BaseModel)
 class _Schemas(GenerateJsonSchema):
     """Pydantic's generator; a default that JSON cannot hold is left out without a warning."""
 
-    ignored_warning_kinds: ClassVar[Any] = {"non-serializable-default", "skipped-choice"}
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Say nothing: what matters is told by a `ToolDefinitionError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +218,21 @@ def _adapter(name: str, hint: Any, names: Names) -> pydantic.TypeAdapter[Any]:
 def _described(made: JsonObject, found: _Parameter, doc: Doc) -> JsonObject:
     """The schema of one parameter with its text and its default."""
     schema = dict(made)
-    text = doc.parameters.get(found.name, "")
-    if text and not _says_itself(found.hint):
+    text = _said_at_hint(found.hint) or doc.parameters.get(found.name, "")
+    if text:
         schema["description"] = text
     if not found.required and "default" not in schema:
         _add_default(schema, found)
     return schema
 
 
-def _says_itself(hint: Any) -> bool:
-    """Whether a `Field` at the hint describes it, rather than the docstring of its class."""
-    metadata = getattr(hint, "__metadata__", ())
-    return any(isinstance(mark, FieldInfo) and mark.description for mark in metadata)
+def _said_at_hint(hint: Any) -> str:
+    """What stands in an `Annotated`: a bare text, or the description of a `Field`."""
+    for mark in getattr(hint, "__metadata__", ()):
+        said = mark.description if isinstance(mark, FieldInfo) else mark
+        if isinstance(said, str) and said:
+            return clean_text(said)
+    return ""
 
 
 def _add_default(schema: JsonObject, found: _Parameter) -> None:

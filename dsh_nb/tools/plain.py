@@ -1,6 +1,6 @@
 """Any Python value as strict JSON that says the same as far as JSON can.
 
-Reads: messages, tools.frames, tools.text. Feeds: tools.results.
+Reads: tools.frames, tools.text. Feeds: tools.rich, tools.results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import types
 import uuid
 from collections import ChainMap, deque
-from collections.abc import Iterable, ItemsView, KeysView, ValuesView
+from collections.abc import ItemsView, Iterable, KeysView, ValuesView
 from enum import Enum
 from typing import Any
 
@@ -30,6 +30,7 @@ from dsh_nb.tools.text import clipped, safe_repr, safe_str, visible_text
 __all__ = ["array_text", "bytes_text", "is_array", "is_plain", "json_text", "plain"]
 
 _NODES = 1_000_000  # values in one tree; what follows is left out
+_CHARS = 12_000_000  # of all texts in one tree, more than is kept for reading on
 _DEPTH = 60  # levels of one tree
 _REPR_BYTES = 10_000  # of a value inside another
 _ARRAY_ITEMS = 1_000  # of an array inside another value
@@ -49,7 +50,7 @@ _NAMED = (
     uuid.UUID,
 )
 _MAPPINGS = (dict, types.MappingProxyType, ChainMap)
-_LISTS = (list, tuple, deque, KeysView, ValuesView, ItemsView)
+_LISTS = (list, tuple, deque, range, KeysView, ValuesView, ItemsView)
 _SETS = (set, frozenset)
 _RECORDS = (BaseModel, msgspec.Struct)
 _PLAIN = (
@@ -102,6 +103,7 @@ class _Walk:
     def __init__(self) -> None:
         self._inside: set[int] = set()
         self._left = _NODES
+        self._room = _CHARS
 
     def visit(self, value: object) -> Any:
         try:
@@ -117,10 +119,18 @@ class _Walk:
             return value
         for kinds, convert in _SCALARS:
             if isinstance(value, kinds):
-                return convert(value)
+                return self._afforded(convert(value))
         if is_array(value):
             return self._array(value)
         return self._container(value)
+
+    def _afforded(self, said: Any) -> Any:
+        """`said`; after a text that uses up the room, nothing more is visited."""
+        if isinstance(said, str):
+            self._room -= len(said)
+            if self._room < 0:
+                self._left = 0
+        return said
 
     def _enum(self, value: Enum) -> Any:
         if isinstance(value.value, (bool, int, float, str)):
@@ -183,7 +193,7 @@ class _Walk:
 def _unused(key: str, taken: dict[str, Any]) -> str:
     """`key`, marked when 1 and ``"1"`` were two keys of one dict."""
     while key in taken:
-        key += "′"
+        key += "'"
     return key
 
 

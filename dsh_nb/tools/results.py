@@ -108,7 +108,8 @@ def _said(value: object) -> _Said:
     if is_frame(value):
         return _Said((_text(frame_text(value)),), display_of(value))
     if is_plain(value):
-        return _structured(value)
+        said = _structured(value)
+        return _Said(said.content, display_of(value) or said.display)
     return _Said((_text(_other_text(value)),), display_of(value))
 
 

@@ -1,6 +1,6 @@
 """Text as a model can take it: valid Unicode, without terminal codes, bounded.
 
-Reads: messages. Feeds: tools.failures, tools.frames, tools.pictures, tools.plain, tools.results.
+Reads: messages. Feeds: tools.frames, tools.plain, tools.rich, tools.results.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ def safe_repr(value: object) -> str:
 
 def safe_str(value: object) -> str:
     """``str(value)``, or a line that says why there is none."""
-    return _safely(value, str, "str")
+    own = type(value).__str__ is not object.__str__  # without one, str() asks for the repr
+    return _safely(value, str, "str" if own else "repr")
 
 
 def _safely(value: object, form: Callable[[object], str], what: str) -> str:

@@ -268,6 +268,18 @@ def test_tools_in_order_have_a_step_each(text: str) -> None:
     assert steps(text, TABLE) == [['add {"a": 2, "b": 3}'], ['multiply {"a": 4, "b": 5}']]
 
 
+def test_described_tool_after_a_named_one_has_a_step_too() -> None:
+    assert steps("add 2 and 3, then show the first 2 rows", TABLE) == [
+        ['add {"a": 2, "b": 3}'], ['head {"n": 2}'],
+    ]  # fmt: skip
+
+
+def test_same_tool_in_other_words_is_called_again() -> None:
+    assert steps("What's 2 plus 3 and 4 plus 5?", TABLE) == [
+        ['add {"a": 2, "b": 3}', 'add {"a": 4, "b": 5}']
+    ]
+
+
 def test_pronoun_stands_for_the_last_number() -> None:
     text = "add 2 and 3, then multiply the result by 4 and head it"
 
@@ -317,7 +329,8 @@ def test_long_text_is_read_quickly_and_in_part(text: str) -> None:
     assert plan == plan_calls([text[:CHARS_READ]], TABLE + OFFICE)
 
 
-WORDS = "add head weather plot search in Paris F bar 3 -2.5 1e999 and then it is = : \" ' ( ) , . ² n".split()
+WORDS = """add head weather plot search in Paris F bar 3 -2.5 1e999 and then it is n
+    = : " ' ( ) , . ²""".split()
 
 
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=5), max_size=12))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import cast
 
@@ -172,9 +171,12 @@ async def test_fail_raises_after_what_was_said() -> None:
     model = ScriptedModel([["Well", fail("too busy", code="rate_limit_error")]])
     seen: list[Chunk] = []
 
-    with pytest.raises(LlmError, match="too busy") as caught:
+    async def listen() -> None:
         async for chunk in model.stream(REQUEST):
-            seen.append(chunk)  # noqa: PERF401 - the stream raises in the middle
+            seen.append(chunk)
+
+    with pytest.raises(LlmError, match="too busy") as caught:
+        await listen()
 
     assert caught.value.code == "rate_limit_error"
     assert seen == [BlockStart(0, "text"), TextDelta(0, "Well"), BlockEnd(0, TextBlock("Well"))]
@@ -213,7 +215,7 @@ async def test_cancelling_is_felt_at_once_and_leaves_nothing() -> None:
     reached = asyncio.Event()
 
     async def listen() -> None:
-        async with aclosing(cast("AsyncIterator[Chunk]", model.stream(REQUEST))) as stream:  # type: ignore[type-var]
+        async with aclosing(model.stream(REQUEST)) as stream:
             async for _ in stream:
                 reached.set()
 
@@ -232,7 +234,7 @@ async def test_closing_a_stream_early_leaves_the_model_usable() -> None:
     stream = model.stream(REQUEST)
 
     first = await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
 
     assert first == BlockStart(0, "text")
     assert joined(await played(model)) == "next"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.voice import Call, Move, Part, Pause, Say, Think, Voice
 from dsh_nb.messages import (
+    BlockStart,
     ImageBlock,
     Message,
     ReasoningDelta,
@@ -103,7 +104,7 @@ def test_pause_lasts_its_own_time_at_any_pace() -> None:
 
 @pytest.mark.rule("M6")
 def test_usage_counts_thinking_apart_from_the_answer() -> None:
-    parts = [Think("x" * 40), Say("y" * 80), Call("tool", "z" * 36)]
+    parts: list[Part] = [Think("x" * 40), Say("y" * 80), Call("tool", "z" * 36)]
 
     chunk = next(move for move in moves(parts, Voice()) if isinstance(move, UsageChunk))
 
@@ -169,5 +170,4 @@ def test_call_ids_come_from_the_number_and_the_request() -> None:
 
     said = moves([Call("a", ""), Call("a", "")], voice)
 
-    ids = [move.block.id for move in said if hasattr(move, "block")]
-    assert ids == ["m-1", "m-2"]
+    assert [move.id for move in said if isinstance(move, BlockStart)] == ["m-1", "m-2"]

@@ -75,7 +75,7 @@ def test_each_prefix_of_a_fenced_answer_shows_its_code_as_code() -> None:
         assert "<em>" not in html
         assert "<math" not in html
 
-    assert text(whole).endswith("# $5 to $10\nDone.\n")
+    assert text(whole).endswith("# $5 to $10Done.\n")
 
 
 def test_each_prefix_is_balanced_and_safe() -> None:

@@ -117,6 +117,16 @@ def test_transcript_waits_unbound_until_its_turn_begins() -> None:
     assert (transcript.turn, transcript.begun, transcript.ended) == (1, True, False)
 
 
+def test_what_was_said_within_another_turn_belongs_to_that_one() -> None:
+    log = LogBuilder().user("one").turn()
+    begun = len(log.events)
+    log.context("noon").end_turn().user("two").turn()
+
+    shown = fold(log.events[begun:]).parts()
+
+    assert shown == (UserPart("two", source=Source(id="m4")),)
+
+
 def test_transcript_by_number_shows_that_turn_alone() -> None:
     log = LogBuilder().user("one").turn().end_turn().user("two").turn().end_turn()
 
@@ -126,7 +136,9 @@ def test_transcript_by_number_shows_that_turn_alone() -> None:
 
 
 def test_chunks_show_as_they_come() -> None:
-    log = LogBuilder().turn().step().chunk(ReasoningDelta(0, "so ")).chunk(ReasoningDelta(0, "then"))
+    log = (
+        LogBuilder().turn().step().chunk(ReasoningDelta(0, "so ")).chunk(ReasoningDelta(0, "then"))
+    )
     log.streams("a b", 1).chunk(BlockStart(2, "tool-call", "c1", "add"))
     log.chunk(ToolCallDelta(2, "c1", '{"a"'))
 
@@ -197,7 +209,9 @@ def test_call_has_its_pictures_display_and_overflow() -> None:
     image, display = ImageBlock("data:image/png;base64,AA=="), {"text/html": "<b>3</b>"}
     log = LogBuilder().turn().step().says(CALL).call("c1")
     content = (TextBlock("3"), image)
-    log.add("tool/result", ToolResult(1, 1, "c1", content, False, display=display, overflow="x" * 9))
+    log.add(
+        "tool/result", ToolResult(1, 1, "c1", content, False, display=display, overflow="x" * 9)
+    )
 
     call = last_call(log)
 

@@ -139,7 +139,11 @@ def move_thinking_to_the_end(body: JsonObject) -> None:
 
 BROKEN = {
     "model": (set_at("model", ""), "model: must be a non-empty string"),
-    "max_tokens negative": (set_at("max_tokens", "9"), "max_tokens: must be a positive integer"),
+    "max_tokens zero": (
+        lambda body: body.update(max_tokens=0, thinking={"type": "disabled"}),
+        "max_tokens: must be a positive integer",
+    ),
+    "max_tokens text": (set_at("max_tokens", "9"), "max_tokens: must be a positive integer"),
     "max_tokens bool": (set_at("max_tokens", True), "max_tokens: must be a positive integer"),
     "max_tokens missing": (delete_at("max_tokens"), "max_tokens: must be a positive integer"),
     "stream": (set_at("stream", 1), "stream: must be a boolean"),
