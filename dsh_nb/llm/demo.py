@@ -1,6 +1,7 @@
 """The default without a key: an offline stand-in that reads prompts by rules and uses tools.
 
-Reads: messages, llm.protocol, llm.voice, llm.demo_turn, llm.demo_plan. Feeds: notebook.
+Reads: messages, llm.protocol, llm.voice, llm.demo_turn, llm.demo_parameters, llm.demo_plan.
+Feeds: notebook.
 """
 
 from __future__ import annotations

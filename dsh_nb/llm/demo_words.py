@@ -1,6 +1,6 @@
 """How the demo model reads words: stems, synonyms, fillers, numbers, dates and quotations.
 
-Feeds: llm.demo_parameters, llm.demo_arguments, llm.demo_plan.
+Feeds: llm.demo_parameters, llm.demo_reading, llm.demo_arguments, llm.demo_choice, llm.demo_plan.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dsh_nb.llm.demo import DemoModel
 from dsh_nb.llm.protocol import Adapter
 from dsh_nb.llm.service import LLM
 from dsh_nb.messages import JsonObject, Source
-from dsh_nb.notebook.kernel import in_kernel, publish
+from dsh_nb.notebook.kernel import guard_exit, in_kernel, publish
 from dsh_nb.notebook.sync import own_loop, wait_here
 from dsh_nb.notebook.turn import Reply, TurnHandle, check_cell
 from dsh_nb.plugins.retry import retry
@@ -117,6 +117,7 @@ class Agent:
             _unwind(self.ctx)
             raise
         self.ctx.on(AGENT_DISPOSED, self._ended)
+        guard_exit()
         former = _live.get(id)
         if former is not None:
             former.dispose()

@@ -1,6 +1,6 @@
 """What there is of Jupyter around: the kernel, its cells, and its interrupts.
 
-Feeds: notebook.turn, notebook.display, notebook.sync.
+Reads: tools.run. Feeds: notebook.turn, notebook.display, notebook.sync.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["cell_number", "in_kernel", "interrupts", "publish"]
+from dsh_nb.tools.run import RUNNING_TOOL
+
+__all__ = ["cell_number", "guard_exit", "in_kernel", "interrupts", "publish"]
 
 
 def in_kernel() -> bool:
@@ -25,6 +27,26 @@ def cell_number() -> int | None:
     """The execution count of the cell that runs; None outside IPython."""
     shell = _shell()
     return None if shell is None else int(shell.execution_count)
+
+
+def guard_exit() -> None:
+    """Make ``exit()`` in a tool raise SystemExit there, as it does outside IPython.
+
+    IPython's own ``exit`` asks the kernel to end, and nothing would reach the tool's guard.
+    Elsewhere it does what it did.
+    """
+    shell = _shell()
+    if shell is None or getattr(shell.ask_exit, "guarded_by_dsh_nb", False):
+        return
+    ask_exit = shell.ask_exit
+
+    def guarded() -> None:
+        if RUNNING_TOOL.get():
+            raise SystemExit
+        ask_exit()
+
+    guarded.guarded_by_dsh_nb = True  # type: ignore[attr-defined]  # so that it wraps once
+    shell.ask_exit = guarded
 
 
 def publish(bundle: dict[str, str], display_id: str, *, update: bool = False) -> None:

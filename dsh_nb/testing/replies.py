@@ -1,27 +1,25 @@
 """What the fake Messages API answers: the blocks, and how their bytes get to the client.
 
-Reads: messages. Feeds: testing.server, tests.
+Reads: messages, testing.sse. Feeds: testing.server, tests.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import random
 import re
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dsh_nb.messages import JsonObject
+from dsh_nb.testing.sse import block_parts, blocks_in, encode_json, error_body, sse_event
 
-__all__ = ["Hold", "Reply", "blocks_in", "reply"]
+__all__ = ["Hold", "Reply", "reply"]
 
 _EVENT = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.DOTALL)
-_DATA = re.compile(rb"^data: ?(\{.*\})\r?$", re.MULTILINE)
 _USAGE = {
     "input_tokens": 10,
     "cache_creation_input_tokens": 0,
@@ -124,7 +122,7 @@ class Reply:
         self, after_events: int, type: str = "overloaded_error", message: str = "Overloaded"
     ) -> Reply:
         """Put an error into the stream after that many events, and end the body."""
-        return replace(self, ending=(after_events, "end", _event(_error(type, message))))
+        return replace(self, ending=(after_events, "end", sse_event(error_body(type, message))))
 
     def with_pings(self) -> Reply:
         """Add a ``ping`` after each event."""
@@ -138,7 +136,7 @@ class Reply:
         """The body as server-sent events, whole and undisturbed."""
         if self.body is not None:
             return tuple(_EVENT.findall(self.body))
-        return tuple(_event(data) for data in self._stream(model))
+        return tuple(sse_event(data) for data in self._stream(model))
 
     def message(self, model: str = "claude-test") -> JsonObject:
         """The body of the answer to a request that does not stream."""
@@ -181,7 +179,7 @@ class Reply:
     def _stream(self, model: str) -> Iterator[JsonObject]:
         yield {"type": "message_start", "message": self._opening(model)}
         for index, block in enumerate(self.blocks):
-            start, *deltas = _block_parts(block, self.pieces)
+            start, *deltas = block_parts(block, self.pieces)
             yield {"type": "content_block_start", "index": index, "content_block": start}
             for delta in deltas:
                 yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -204,7 +202,7 @@ class Reply:
         if not event or self._is_json():
             return event
         before = _NOISE if self.noise else b""
-        after = _event({"type": "ping"}) if self.pings else b""
+        after = sse_event({"type": "ping"}) if self.pings else b""
         told = before + event + after
         return re.sub(rb"\r?\n", b"\r\n", told) if self.noise else told
 
@@ -225,103 +223,6 @@ class Reply:
                 size = chance.randint(*_SMALL_WRITES)
             yield content[:size]
             content = content[size:]
-
-
-def blocks_in(events: Iterable[bytes]) -> list[JsonObject]:
-    """The content blocks that a client has in full after `events`, in the order of their ends.
-
-    A tool input that is no JSON object stays as it was in the block's start.
-    """
-    open_blocks: dict[object, JsonObject] = {}
-    inputs: dict[object, str] = {}
-    done = []
-    for data in _payloads(events):
-        index = data.get("index")
-        if data.get("type") == "content_block_start":
-            open_blocks[index] = dict(data["content_block"])
-        elif index not in open_blocks:
-            continue
-        elif data["type"] == "content_block_delta":
-            if data["delta"]["type"] == "input_json_delta":
-                inputs[index] = inputs.get(index, "") + data["delta"]["partial_json"]
-            else:
-                _grow(open_blocks[index], data["delta"])
-        elif data["type"] == "content_block_stop":
-            block = open_blocks.pop(index)
-            done.append(_with_input(block, inputs.pop(index, "")))
-    return done
-
-
-def _payloads(events: Iterable[bytes]) -> Iterator[JsonObject]:
-    for event in events:
-        for text in _DATA.findall(event):
-            with suppress(ValueError):  # what a client cannot read makes no block
-                yield json.loads(text)
-
-
-def _grow(block: JsonObject, delta: JsonObject) -> None:
-    for key, value in delta.items():
-        if key == "citation":
-            block["citations"] = [*(block.get("citations") or ()), value]
-        elif key != "type":
-            old = block.get(key)
-            block[key] = old + value if isinstance(old, str) else value
-
-
-def _with_input(block: JsonObject, text: str) -> JsonObject:
-    try:
-        return {**block, "input": json.loads(text)} if text else block
-    except ValueError:
-        return block
-
-
-def _block_parts(block: JsonObject, pieces: int) -> Iterator[JsonObject]:
-    """How `block` travels: its start, then its deltas."""
-    if block["type"] == "text":
-        cited: JsonObject = {"citations": []} if "citations" in block else {}
-        yield {**block, "text": "", **cited}
-        yield from _deltas("text_delta", "text", block["text"], pieces)
-        for citation in block.get("citations") or ():
-            yield {"type": "citations_delta", "citation": citation}
-    elif block["type"] == "thinking":
-        yield {**block, "thinking": "", "signature": ""}
-        yield from _deltas("thinking_delta", "thinking", block["thinking"], pieces)
-        if "signature" in block:
-            yield {"type": "signature_delta", "signature": block["signature"]}
-    elif "input" in block or "input_json" in block:
-        yield {**{key: block[key] for key in block if key != "input_json"}, "input": {}}
-        yield {"type": "input_json_delta", "partial_json": ""}
-        yield from _deltas("input_json_delta", "partial_json", _input_text(block), pieces)
-    else:
-        yield block
-
-
-def _input_text(block: JsonObject) -> str:
-    """Its input as JSON text; nothing for an empty one, as the API does it."""
-    if "input_json" in block:
-        return str(block["input_json"])
-    return json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
-
-
-def _deltas(kind: str, key: str, text: str, pieces: int) -> Iterator[JsonObject]:
-    size = max(1, -(-len(text) // pieces))
-    for at in range(0, len(text), size):
-        yield {"type": kind, key: text[at : at + size]}
-
-
-def _event(data: JsonObject) -> bytes:
-    return f"event: {data['type']}\n".encode() + b"data: " + _encode(data) + b"\n\n"
-
-
-def _encode(data: JsonObject) -> bytes:
-    try:
-        return json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a surrogate pair travels as an escape only
-        return json.dumps(data).encode()
-
-
-def _error(type: str, message: str) -> JsonObject:
-    return {"type": "error", "error": {"type": type, "message": message}}
 
 
 def _given(key: str, value: object) -> JsonObject:
@@ -373,8 +274,8 @@ class _Builders:
     def error(
         self, status: int, type: str, message: str, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """An error in the API's form with its HTTP status."""
-        body = _encode(_error(type, message))
+        """An error in the API's form with its HTTP status; the server adds the request's id."""
+        body = encode_json(error_body(type, message))
         return Reply(status=status, body=body, headers=dict(headers or {}))
 
 

@@ -1,6 +1,6 @@
 """A Messages API on loopback that answers from a script and refuses what the API would refuse.
 
-Reads: messages, testing.replies, testing.validator. Feeds: tests.
+Reads: messages, testing.replies, testing.validator, testing.wire. Feeds: tests.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from time import monotonic
+from typing import NamedTuple
 
 from dsh_nb.messages import JsonObject
-from dsh_nb.testing.replies import Hold, Reply, blocks_in, reply
+from dsh_nb.testing.replies import Reply, reply
+from dsh_nb.testing.sse import blocks_in, encode_json
 from dsh_nb.testing.validator import validate_request
+from dsh_nb.testing.wire import Request, Wire
 
 __all__ = ["MessagesServer", "RecordedRequest", "Script"]
 
@@ -29,6 +30,11 @@ Script = Answer | Sequence[Reply | Answer]
 _KEY_HEADERS = frozenset({"authorization", "x-api-key"})
 _POLL_SECONDS = 0.005
 _MODELS = ("claude-test", "claude-test-small")
+_MESSAGES_PATH = "/v1/messages"
+_COUNT_PATH = "/v1/messages/count_tokens"
+_MODELS_PATH = "/v1/models"
+_ROUTES = frozenset({("POST", _MESSAGES_PATH), ("POST", _COUNT_PATH), ("GET", _MODELS_PATH)})
+_BYTES_OF_A_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class RecordedRequest:
         headers: Names in lower case; keys of people are masked.
         raw: The bytes of the body.
         body: The body as a JSON object; empty when it is none.
-        problems: What `validate_request` found in it.
+        problems: What `validate_request` found in it, or what went wrong in the script.
     """
 
     path: str
@@ -50,11 +56,18 @@ class RecordedRequest:
     problems: tuple[str, ...] = ()
 
 
+class _Answered(NamedTuple):
+    reply: Reply
+    problems: list[str]
+
+
 class MessagesServer:
     """The fake API; serves inside ``with``, on a free port of 127.0.0.1 in a thread of its own.
 
-    A request that breaks a rule, has no key or goes to an unknown path is answered with the API's
-    error and uses up nothing of `script`. When the script is over, requests are answered 500.
+    Messages are answered from `script`; tokens are counted (crudely) and models listed without it.
+    A request that breaks a rule, has no key or version or goes to an unknown path is answered with
+    the API's error and uses up nothing of `script`. When the script is over or raises, that is
+    a problem, too, and the request is answered 500.
 
     Args:
         script: The replies; see `Script`.
@@ -62,21 +75,23 @@ class MessagesServer:
 
     Attributes:
         requests: Every request so far, in order.
+        connections: How many TCP connections it has accepted so far.
 
     Example:
-        >>> with MessagesServer([reply.text("Hello")]) as server:
+        >>> async with MessagesServer([reply.text("Hello")]) as server:
         ...     client = anthropic.AsyncAnthropic(api_key="x", base_url=server.base_url)
     """
 
     def __init__(self, script: Script, *, strict: bool = True) -> None:
         self.requests: list[RecordedRequest] = []
+        self.connections = 0
         self._answers = _answers(script)
         self._strict = strict
-        self._sent: list[JsonObject] = []
+        self._sent: list[list[JsonObject]] = []
         self._port: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = asyncio.Event()
-        self._connections: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="messages-server", daemon=True)
 
     def __enter__(self) -> MessagesServer:
@@ -89,6 +104,12 @@ class MessagesServer:
             self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
 
+    async def __aenter__(self) -> MessagesServer:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.__exit__)
+
     @property
     def base_url(self) -> str:
         """Where it listens, without a path; asked for inside ``with``."""
@@ -96,7 +117,7 @@ class MessagesServer:
 
     @property
     def problems(self) -> list[str]:
-        """What was found wrong in all requests so far."""
+        """What was found wrong in all requests so far, and in the script when it was asked."""
         return [problem for request in self.requests for problem in request.problems]
 
     def _run(self) -> None:
@@ -118,19 +139,20 @@ class MessagesServer:
             await asyncio.sleep(_POLL_SECONDS)
             server.close()
             await asyncio.sleep(0)
-            for connection in self._connections:
-                connection.cancel()
-            if self._connections:
-                await asyncio.wait(self._connections)
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._connection(_Wire(reader, writer)))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self.connections += 1
+        task = asyncio.create_task(self._connection(Wire(reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         # Again, as a task that is cancelled before its first step runs no `finally`.
         task.add_done_callback(lambda _: writer.transport.abort())
 
-    async def _connection(self, wire: _Wire) -> None:
+    async def _connection(self, wire: Wire) -> None:
         # A client that goes, in whatever way, is no error of the server.
         try:
             while request := await wire.request():
@@ -141,35 +163,44 @@ class MessagesServer:
         finally:
             await wire.close()
 
-    def _answer(self, request: _Request) -> Reply:
+    def _answer(self, request: Request) -> Reply:
         """The reply to `request`, with its body made; the request is recorded."""
-        route = (request.method, request.path.partition("?")[0])
         body = _object(request.raw)
         problems: list[str] = []
-        if not _KEY_HEADERS & request.headers.keys():
-            answer = reply.error(401, "authentication_error", "x-api-key header is required")
-        elif route == ("GET", "/v1/models"):
-            answer = reply.raw(json.dumps(_models()).encode())
-        elif route != ("POST", "/v1/messages"):
-            answer = reply.error(404, "not_found_error", f"no such path: {' '.join(route)}")
-        else:
-            problems = validate_request(body, raw=request.raw, sent_blocks=self._sent)
-            answer = self._checked(body, problems)
-        self.requests.append(request.recorded(body, problems))
-        return answer
+        answer = _refusal(request)
+        if answer is None:
+            answer, problems = self._accepted(request, body)
+        self.requests.append(_recorded(request, body, problems))
+        return _with_request_id(answer)
 
-    def _checked(self, body: JsonObject, problems: Sequence[str]) -> Reply:
+    def _accepted(self, request: Request, body: JsonObject) -> _Answered:
+        """The reply to a request that goes where it may go, and its problems."""
+        path = _route(request)[1]
+        if path == _MODELS_PATH:
+            return _Answered(reply.raw(encode_json(_models())), [])
+        counting = path == _COUNT_PATH
+        problems = validate_request(
+            body, raw=request.raw, sent_messages=self._sent, counting=counting
+        )
         if problems and self._strict:
-            return reply.error(400, "invalid_request_error", problems[0])
+            return _Answered(reply.error(400, "invalid_request_error", problems[0]), problems)
+        if counting:
+            count = reply.raw(encode_json({"input_tokens": _tokens(request.raw)}))
+            return _Answered(count, problems)
+        return self._scripted(body, problems)
+
+    def _scripted(self, body: JsonObject, problems: list[str]) -> _Answered:
+        """The next reply of the script."""
         try:
-            answer = next(self._answers)(body)
+            answer = _made(next(self._answers)(body), body)
         except StopIteration:
-            return reply.error(500, "api_error", "the script is over; give it a reply for this")
+            problem = "the script is over; give it a reply for this request"
         except Exception as error:  # a test's own code; the client shows its text
-            return reply.error(500, "api_error", f"the script raised {error!r}")
-        answer = _made(answer, body)
-        self._sent += _blocks_sent(answer)
-        return answer
+            problem = f"the script raised {error!r}"
+        else:
+            self._sent.append(_blocks_sent(answer))
+            return _Answered(answer, problems)
+        return _Answered(reply.error(500, "api_error", problem), [*problems, f"script: {problem}"])
 
 
 def _answers(script: Script) -> Iterator[Answer]:
@@ -182,6 +213,22 @@ def _answers(script: Script) -> Iterator[Answer]:
 
 def _always(answer: Reply) -> Answer:
     return lambda _: answer
+
+
+def _refusal(request: Request) -> Reply | None:
+    """The error for a request whose body does not matter."""
+    route = _route(request)
+    if not _KEY_HEADERS & request.headers.keys():
+        return reply.error(401, "authentication_error", "x-api-key header is required")
+    if route not in _ROUTES:
+        return reply.error(404, "not_found_error", f"no such path: {' '.join(route)}")
+    if not request.headers.get("anthropic-version"):
+        return reply.error(400, "invalid_request_error", "anthropic-version: header is required")
+    return None
+
+
+def _route(request: Request) -> tuple[str, str]:
+    return request.method, request.path.partition("?")[0]
 
 
 def _object(raw: bytes) -> JsonObject:
@@ -200,13 +247,30 @@ def _models() -> JsonObject:
     return {"data": listed, "has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]}
 
 
-def _made(answer: Reply, body: JsonObject) -> Reply:
+def _tokens(raw: bytes) -> int:
+    """A crude count, which grows with the request."""
+    return -(-len(raw) // _BYTES_OF_A_TOKEN)
+
+
+def _made(answer: object, body: JsonObject) -> Reply:
+    if not isinstance(answer, Reply):
+        raise TypeError(f"a callable gave {answer!r}, not a Reply; make one with reply")
     if answer.body is not None:
         return answer
     model = str(body.get("model"))
     if body.get("stream") is True:
         return replace(answer, body=b"".join(answer.events(model)))
-    return replace(answer, body=json.dumps(answer.message(model)).encode())
+    return replace(answer, body=encode_json(answer.message(model)))
+
+
+def _with_request_id(answer: Reply) -> Reply:
+    """`answer` with an id in its headers, and in the body of an error that has none."""
+    headers = {"request-id": f"req_{secrets.token_hex(12)}", **answer.headers}
+    body = _object(answer.body or b"")
+    if answer.status < HTTPStatus.BAD_REQUEST or body.get("type") != "error":
+        return replace(answer, headers=headers)
+    named = {"request_id": headers["request-id"], **body}
+    return replace(answer, headers=headers, body=encode_json(named))
 
 
 def _blocks_sent(answer: Reply) -> list[JsonObject]:
@@ -215,102 +279,12 @@ def _blocks_sent(answer: Reply) -> list[JsonObject]:
         content = whole.get("content")
         return content if isinstance(content, list) else []
     events = answer.events()
-    return blocks_in(events if answer.ending is None else events[: answer.ending[0]])
+    end = len(events) if answer.ending is None else answer.ending[0]
+    return blocks_in(events[:end], with_open_text=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    path: str
-    headers: dict[str, str]
-    raw: bytes = field(repr=False)
-
-    def recorded(self, body: JsonObject, problems: Sequence[str]) -> RecordedRequest:
-        headers = {
-            name: "***" if name in _KEY_HEADERS else value for name, value in self.headers.items()
-        }
-        return RecordedRequest(self.path, headers, self.raw, body, tuple(problems))
-
-
-class _Wire:
-    """One connection: HTTP/1.1 with keep-alive, bodies in chunks."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._keep_alive = True
-        # So that a drain waits until the system has all bytes, and a cut loses none of them.
-        writer.transport.set_write_buffer_limits(high=0)
-
-    async def request(self) -> _Request | None:
-        """The next request; ``None`` when the client has said that there is none."""
-        if not self._keep_alive:
-            return None
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = head.rstrip().split("\r\n")
-        method, path, *_ = [*first.split(" "), "", ""]
-        pairs = (line.partition(":") for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        self._keep_alive = headers.get("connection", "").lower() != "close"
-        return _Request(method, path, headers, await self._body(headers))
-
-    async def answer(self, answer: Reply) -> bool:
-        """Write `answer`; tell whether the connection can take another request."""
-        head = _head(answer)
-        for step in answer.writes(answer.events()):
-            if isinstance(step, Hold):
-                await self._hold(step)
-            else:
-                await self._write(head + b"%x\r\n%b\r\n" % (len(step), step))
-                head = b""
-        if answer.ending is not None and answer.ending[1] == "cut":
-            self._writer.transport.abort()
-            return False
-        await self._write(head + b"0\r\n\r\n")
-        return self._keep_alive
-
-    async def close(self) -> None:
-        """Let go of the socket; what was written has been drained, unless the client is gone."""
-        self._writer.transport.abort()
-        with suppress(OSError, asyncio.CancelledError):
-            await self._writer.wait_closed()
-
-    async def _body(self, headers: Mapping[str, str]) -> bytes:
-        if headers.get("transfer-encoding", "").lower() != "chunked":
-            return await self._reader.readexactly(int(headers.get("content-length") or 0))
-        parts = []
-        while size := int((await self._reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-            parts.append((await self._reader.readexactly(size + 2))[:-2])
-        await self._reader.readuntil(b"\r\n")
-        return b"".join(parts)
-
-    async def _write(self, content: bytes) -> None:
-        self._writer.write(content)
-        await self._writer.drain()
-        await asyncio.sleep(0)  # the client may be in this process; let it see each write
-
-    async def _hold(self, hold: Hold) -> None:
-        until = monotonic() + hold.seconds
-        while monotonic() < until and not (hold.gate and hold.gate.is_set()):
-            if self._reader.at_eof() or self._reader.exception() is not None:
-                raise ConnectionResetError("the client is gone")
-            await asyncio.sleep(min(_POLL_SECONDS, max(0.0, until - monotonic())))
-
-
-def _head(answer: Reply) -> bytes:
-    is_json = (answer.body or b"").startswith(b"{")
+def _recorded(request: Request, body: JsonObject, problems: Sequence[str]) -> RecordedRequest:
     headers = {
-        "content-type": "application/json" if is_json else "text/event-stream; charset=utf-8",
-        "transfer-encoding": "chunked",
-        "request-id": f"req_{secrets.token_hex(12)}",
-        **answer.headers,
+        name: "***" if name in _KEY_HEADERS else value for name, value in request.headers.items()
     }
-    lines = [f"HTTP/1.1 {answer.status} {_phrase(answer.status)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-def _phrase(status: int) -> str:
-    with suppress(ValueError):
-        return HTTPStatus(status).phrase
-    return "Overloaded"  # 529, which is the API's own
+    return RecordedRequest(request.path, headers, request.raw, body, tuple(problems))

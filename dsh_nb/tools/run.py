@@ -18,7 +18,10 @@ from dsh_nb.messages import JsonObject
 from dsh_nb.tools.results import error_outcome, text_outcome, to_outcome
 from dsh_nb.tools.tool import Tool, ToolExecution, ToolOutcome
 
-__all__ = ["ToolThreads", "run_tool"]
+__all__ = ["RUNNING_TOOL", "ToolThreads", "run_tool"]
+
+RUNNING_TOOL: contextvars.ContextVar[str] = contextvars.ContextVar("dsh_nb_running_tool", default="")
+"""Name of the tool that runs in this context, on whatever thread; ``""`` outside one."""
 
 Late = Callable[[ToolOutcome], None]
 
@@ -87,6 +90,7 @@ async def run_tool(
         late: Gets the outcome of a thread that was given up.
     """
     limit = asyncio.timeout(tool.timeout_seconds)
+    token = RUNNING_TOOL.set(tool.name)
     try:
         async with limit:
             if _is_async(tool):
@@ -110,6 +114,8 @@ async def run_tool(
         return error_outcome(error, tool=tool.name)
     except BaseException as error:  # SystemExit in a task would end the kernel
         return _failure(error, tool)
+    finally:
+        RUNNING_TOOL.reset(token)
 
 
 def _failure(error: BaseException, tool: Tool) -> ToolOutcome:

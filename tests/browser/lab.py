@@ -1,0 +1,185 @@
+"""A real JupyterLab in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Locator, Page, sync_playwright
+
+__all__ = ["Lab", "lab"]
+
+Theme = Literal["light", "dark"]
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOME = ".jupyter-home"
+SETTINGS = f"{HOME}/settings"
+QUIET = [
+    "--ServerApp.token=",
+    "--ServerApp.password=",
+    "--ServerApp.open_browser=False",
+    "--ServerApp.port_retries=50",
+    "--LabApp.news_url=",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+]
+
+
+class Lab:
+    """A page with a notebook open.
+
+    Attributes:
+        page: The page.
+        requests: Addresses of requests that left this machine.
+    """
+
+    def __init__(self, page: Page, base_url: str) -> None:
+        self.page = page
+        self.base_url = base_url
+        self.requests: list[str] = []
+        page.on("request", self._note)
+        self.dialogs: list[str] = []
+        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+
+    def open(self, notebook: str) -> None:
+        """Open a notebook and wait until its kernel is there."""
+        self.page.goto(f"{self.base_url}/lab/tree/{notebook}?reset")
+        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+        deadline = time.monotonic() + 60
+        while not self._kernel_is_ready():
+            assert time.monotonic() < deadline, "no kernel started"
+            self.page.wait_for_timeout(200)
+        self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").first.wait_for(
+            timeout=60_000
+        )
+        self.page.wait_for_timeout(500)
+
+    def run_all(self, seconds: float = 60) -> None:
+        """Run all cells and wait until the kernel is idle and the last code cell has its number."""
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.locator(".lm-Menu-item", has_text=re.compile("^Run All Cells$")).click()
+        self.idle(seconds)
+
+    def top(self, what: Locator) -> None:
+        """Scroll `what` to the top of the page."""
+        what.evaluate("element => element.scrollIntoView({block: 'start'})")
+        self.page.wait_for_timeout(200)
+
+    def idle(self, seconds: float = 60) -> None:
+        """Wait until no cell runs or waits."""
+        deadline = time.monotonic() + seconds
+        waiting = self.page.locator(".jp-InputPrompt", has_text="[*]")
+        quiet = 0
+        while quiet < 3:
+            assert time.monotonic() < deadline, "a cell still runs"
+            quiet = quiet + 1 if waiting.count() == 0 else 0
+            self.page.wait_for_timeout(150)
+
+    def output(self, cell: int) -> Locator:
+        """The outputs of a cell, by its position among all cells."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
+
+    def shot(self, path: Path) -> None:
+        """Write what is seen to a PNG file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=path)
+
+    def _kernel_is_ready(self) -> bool:
+        """Whether the server knows of an idle kernel: before that, running a cell opens a dialog."""
+        kernels = self.page.request.get(f"{self.base_url}/api/kernels").json()
+        return any(kernel["execution_state"] == "idle" for kernel in kernels)
+
+    def _note(self, request: object) -> None:
+        url = str(getattr(request, "url", ""))
+        local = url.startswith((self.base_url, self.base_url.replace("http", "ws", 1)))
+        if not local and not url.startswith(("data:", "blob:")):
+            self.requests.append(url)
+
+
+@contextmanager
+def lab(
+    folder: Path, *, theme: Theme = "light", width: int = 1200, height: int = 1000
+) -> Iterator[Lab]:
+    """JupyterLab serving `folder`, in a browser of its own."""
+    _write_settings(folder, theme)
+    with _server(folder) as base_url, sync_playwright() as playwright:
+        chromium = shutil.which("chromium")
+        assert chromium is not None, "chromium is not installed; run make test, which installs it"
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": width, "height": height})
+        try:
+            yield Lab(page, base_url)
+        finally:
+            browser.close()
+
+
+def _write_settings(folder: Path, theme: Theme) -> None:
+    """Whole notebooks in the page, the theme, and no question about news."""
+    settings = {
+        "notebook-extension/tracker": {"windowingMode": "none"},
+        "apputils-extension/themes": {"theme": f"JupyterLab {theme.title()}"},
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    }
+    for name, values in settings.items():
+        path = folder / SETTINGS / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "jupyterlab", "--allow-root", *QUIET, f"--notebook-dir={folder}"]
+    home = folder / HOME
+    paths = {
+        name: str(home / name.lower())
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
+    environment = {**os.environ, **paths, "JUPYTERLAB_SETTINGS_DIR": str(folder / SETTINGS)}
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield _base_url(process)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _base_url(process: subprocess.Popen[str]) -> str:
+    """The address that the server prints; the rest of what it prints is read and dropped."""
+    assert process.stderr is not None
+    seen: list[str] = []
+    for line in process.stderr:
+        seen.append(line)
+        found = re.search(r"http://(?:localhost|127\.0\.0\.1):(\d+)/lab", line)
+        if found:
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return f"http://127.0.0.1:{found[1]}"
+    raise RuntimeError("JupyterLab did not start:\n" + "".join(seen[-20:]))
