@@ -6,7 +6,7 @@ Feeds: session, llm, tools, agent.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import msgspec
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 JsonObject = dict[str, Any]
-"""A JSON object as `json.loads` makes it. ``Any``: its values are whatever a provider or plugin says."""
+"""A JSON object as `json.loads` makes it. ``Any``: what a provider or plugin says in it."""
 
 BlockType = Literal["text", "reasoning", "tool-call", "image", "opaque"]
 
@@ -101,7 +101,7 @@ class ImageBlock(_Said, frozen=True, tag="image"):
     cache: bool = False
 
 
-ResultContent = Union[TextBlock, ImageBlock]
+ResultContent = TextBlock | ImageBlock
 """What a tool result may hold."""
 
 
@@ -126,7 +126,7 @@ class OpaqueBlock(_Said, frozen=True, tag="opaque"):
     value: JsonObject
 
 
-Block = Union[TextBlock, ReasoningBlock, ToolCallBlock, ToolResultBlock, ImageBlock, OpaqueBlock]
+Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | ImageBlock | OpaqueBlock
 """One piece of a message."""
 
 
@@ -189,7 +189,7 @@ class BlockEnd(_Said, frozen=True, tag="block-end"):
 
 
 class UsageChunk(_Said, frozen=True, tag="usage"):
-    """The newest token counts of this message: they replace the earlier ones, they do not add up."""
+    """The newest token counts of this message; they replace the earlier ones."""
 
     usage: Usage
     message_id: str | None = None
@@ -233,16 +233,9 @@ class Retry(_Said, frozen=True, tag="retry"):
     delay_seconds: float = 0.0
 
 
-Chunk = Union[
-    TextDelta,
-    ReasoningDelta,
-    ToolCallDelta,
-    BlockStart,
-    BlockEnd,
-    UsageChunk,
-    Finish,
-    Retry,
-]
+Chunk = (
+    TextDelta | ReasoningDelta | ToolCallDelta | BlockStart | BlockEnd | UsageChunk | Finish | Retry
+)
 """One piece of a model's stream."""
 
 
@@ -305,7 +298,7 @@ def clean_chunk(chunk: Chunk) -> Chunk:
     except (UnicodeEncodeError, TypeError, msgspec.DecodeError):
         pass  # what is wrong is mended below, or raised by it
     plain = lossless(msgspec.to_builtins(chunk), "chunk")
-    cleaned: Chunk = msgspec.convert(plain, type=Chunk)  # type: ignore[arg-type]  # a union
+    cleaned: Chunk = msgspec.convert(plain, type=Chunk)
     return cleaned
 
 

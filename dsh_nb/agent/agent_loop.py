@@ -111,14 +111,14 @@ class AgentLoop(Service):
         agents = ctx.get(AGENTS)
         agents.check_free(id)
         sessions, prompt = ctx.get(SESSIONS), ctx.get(SYSTEM_PROMPT)
-        session = sessions.create(session_id or id, seed)
+        session = sessions.create(session_id or id, seed, ctx=ctx)
         harness = Harness(ctx, ctx.get(LLM), sessions, prompt, ctx.get(TOOLS), agents)
         agent = LoopAgent(id, session, harness, given)
         if given.system_prompt:
             text = given.system_prompt
             agent.own(prompt.add(lambda who: text if who == id else None, order=-100, ctx=ctx))
         agent.own(ctx.fiber.effect(agent.dispose, f"agent {id}"))
-        agents.register(agent)
+        agent.own(agents.register(agent, ctx=ctx))
         return agent
 
 

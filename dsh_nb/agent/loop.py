@@ -11,7 +11,7 @@
 The steps run in a task of their own, which an abort cancels; what it left open is closed by the
 driver afterwards, so that no listener, tool or adapter can leave a log half written.
 
-Reads: core, session, llm, tools, agent.protocol, agent.prompt, agent.inbox. Feeds: agent.loop_agent.
+Reads: session, llm, tools, agent.calls, agent.endings, agent.protocol. Feeds: agent.loop_agent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from dsh_nb.agent.calls import log_finished, run_calls
 from dsh_nb.agent.endings import Endings
 from dsh_nb.agent.inbox import InboxMessage
 from dsh_nb.agent.protocol import (
     AGENT_ERROR,
-    AGENT_REQUEST,
     AGENT_STEERING,
     AGENT_STEP_END,
     AGENT_STEP_RESULT,
@@ -39,6 +36,7 @@ from dsh_nb.agent.protocol import (
     Continuation,
     StepResult,
 )
+from dsh_nb.agent.request import step_request
 from dsh_nb.errors import LlmError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.messages import (
@@ -56,11 +54,9 @@ from dsh_nb.session.events import (
     ContextMessage,
     EventData,
     Failure,
-    RequestHeader,
-    RequestMessages,
+    SteeringMessage,
     StepEnd,
     StepStart,
-    SteeringMessage,
     TurnEnd,
     TurnReason,
     TurnStart,
@@ -221,7 +217,7 @@ class Turn:
             self.step += 1
             self.log("step/start", StepStart(self.number, self.step))
             self.ctx.emit(AGENT_STEP_START, self.agent, self.number, self.step)
-            reason = await self._stream(await self._request())
+            reason = await self._stream(await step_request(self))
             result = await self._result(reason)
             calls = [block for block in result.content if isinstance(block, ToolCallBlock)]
             not_run = self._endings.why_not_run(result.reason)
@@ -249,42 +245,6 @@ class Turn:
         if self.stopped is not None or self._given_up:
             raise asyncio.CancelledError
         self._log(type, data)
-
-    async def _request(self) -> ModelRequest:
-        """The request of this step; what of it is new goes into the log."""
-        agent = self.agent
-        prompt = await agent.prompt.assemble(agent.id)
-        assembled = ModelRequest(
-            model=agent.model or "",
-            messages=self.session.messages,
-            system=prompt.system or None,
-            tools=prompt.tools,
-            options=agent.options,
-        )
-        request = await self.ctx.waterfall(
-            AGENT_REQUEST, lambda agent, request: request, agent, assembled
-        )
-        if not request.model:
-            raise LlmError(
-                f"agent {agent.id!r} has no model; give it one when it is created (model=…), or "
-                "supply it from a listener of 'agent/request'",
-                code="NO_MODEL",
-            )
-        rewritten = request.messages is not assembled.messages
-        if not rewritten:  # what was injected during the assembly belongs to this request
-            request = msgspec.structs.replace(request, messages=self.session.messages)
-        self._log_header(request)
-        if rewritten:
-            messages = tuple(request.messages)
-            self.log("request/messages", RequestMessages(self.number, self.step, messages))
-        return request
-
-    def _log_header(self, request: ModelRequest) -> None:
-        header = (request.model, request.system, request.tools, request.options)
-        if header == self.agent.header:
-            return
-        self.log("request/header", RequestHeader(self.number, self.step, *header))
-        self.agent.header = header
 
     async def _stream(self, request: ModelRequest) -> FinishReason:
         """Stream the answer into the log; the hottest path there is."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Union
 
 from dsh_nb.core import Context, Disposer, Emit, Service, ServiceKey, Waterfall
 from dsh_nb.messages import ToolSchema
 
 __all__ = ["SYSTEM_PROMPT", "SYSTEM_PROMPT_ASSEMBLE", "Prompt", "SystemPrompt"]
 
-SectionText = Union[str, Callable[[str], "str | None"]]
+SectionText = str | Callable[[str], str | None]
 """Text, or a function of the agent's id that gives it (None or blank: no section)."""
 
 

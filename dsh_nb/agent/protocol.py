@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Union
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Status = Literal["idle", "running", "disposed"]
-Said = Union[str, UserContent, Sequence[UserContent]]
+Said = str | UserContent | Sequence[UserContent]
 """What a person or program may say to an agent: text, a block, or several blocks."""
 
 

@@ -6,7 +6,7 @@ Reads: core, agent.protocol. Feeds: agent.loop_agent, plugins, notebook.
 from __future__ import annotations
 
 from dsh_nb.agent.protocol import AGENT_CREATED, AGENT_DISPOSED, Agent
-from dsh_nb.core import Context, Service, ServiceKey
+from dsh_nb.core import Context, Disposer, Service, ServiceKey
 from dsh_nb.errors import AgentTakenError
 
 __all__ = ["AGENTS", "AgentRegistry"]
@@ -19,16 +19,27 @@ class AgentRegistry(Service):
         super().__init__(ctx)
         self._agents: dict[str, Agent] = {}
 
-    def register(self, agent: Agent) -> None:
-        """Make `agent` known until it is unregistered.
+    def register(self, agent: Agent, *, ctx: Context | None = None) -> Disposer:
+        """Make `agent` known.
+
+        Args:
+            agent: The agent.
+            ctx: Whose fiber owns the registration; the registry's own by default.
+
+        Returns:
+            What makes it unknown again.
 
         Raises:
             AgentTakenError: A live agent has that id. Nothing was registered.
         """
         self.ctx.check_thread("agents.register")
         self.check_free(agent.id)
+        undo = (ctx or self.ctx).fiber.effect(
+            lambda: self.unregister(agent), f"registration of agent {agent.id}"
+        )
         self._agents[agent.id] = agent
         self.ctx.emit(AGENT_CREATED, agent)
+        return undo
 
     def check_free(self, id: str) -> None:
         """Raise `AgentTakenError` when a live agent has that id."""

@@ -1,6 +1,6 @@
 """The context: what a plugin receives, and the root that a program composes.
 
-Reads: core.keys, core.fiber, core.scope, core.dispatch, core.config. Feeds: every service, the loop, notebook.
+Reads: core.keys, core.fiber, core.scope, core.dispatch, core.config. Feeds: all services.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ class Context(Dispatch):
         services = self._scope.services
         if key.name in services:
             raise ServiceTakenError(
-                f"service {key.name!r} is provided already, by {services[key.name]!r}; dispose that "
-                "provider first, or provide yours in ctx.scope()"
+                f"service {key.name!r} is provided already, by {services[key.name]!r}; dispose "
+                "that provider first, or provide yours in ctx.scope()"
             )
         services[key.name] = service
         undo = self.fiber.effect(lambda: self._withdraw(key.name), f"service {key.name}")
@@ -248,7 +248,7 @@ class Context(Dispatch):
         return self.fiber.dispose()
 
     def _own(self, fiber: Fiber) -> None:
-        """Make `fiber` a child of this one: it ends with it, and leaves nothing when it ends first."""
+        """Make `fiber` a child of this one: it ends with it, at the latest."""
         undo = self.fiber.effect(fiber.dispose, f"plugin {fiber.name}")
         fiber.effect(undo.forget, "place in its parent")
 

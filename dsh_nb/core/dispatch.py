@@ -6,7 +6,7 @@ Reads: core.keys, core.bus, core.fiber, core.scope. Feeds: core.context.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar, Union, cast, overload
+from typing import TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypeVarTuple, Unpack
 
@@ -29,7 +29,7 @@ __all__ = ["Dispatch"]
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
-Asked = Union[R, None, bool, Awaitable[Union[R, None, bool]]]
+Asked: TypeAlias = Awaitable[R | bool | None] | R | bool | None
 
 
 class Dispatch:
@@ -70,7 +70,7 @@ class Dispatch:
     def on(
         self,
         event: Bail[Unpack[Ts], R],
-        listener: Callable[[Unpack[Ts]], R | None | bool],
+        listener: Callable[[Unpack[Ts]], R | bool | None],
         *,
         prepend: bool = ...,
     ) -> Disposer: ...

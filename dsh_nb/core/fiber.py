@@ -43,6 +43,7 @@ class Disposer:
         owner.append(self)
 
     def __call__(self) -> object:
+        """Undo it; the answer is the undo's own."""
         undo, self._undo = self._undo, None
         if undo is None:
             return None

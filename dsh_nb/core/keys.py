@@ -86,7 +86,9 @@ class Pipe(LiveEvent, Generic[Unpack[Ts], T]):
 class Proceed(Protocol[R_co]):
     """The rest of a waterfall: call it once, with changed arguments or with none."""
 
-    def __call__(self, *args: object) -> Awaitable[R_co]: ...
+    def __call__(self, *args: object) -> Awaitable[R_co]:
+        """Run the rest."""
+        ...
 
     def again(self) -> Proceed[R_co]:
         """A fresh one, for a listener that means to run the rest another time."""
@@ -96,7 +98,9 @@ class Proceed(Protocol[R_co]):
 class ProceedPipe(Protocol[R_co]):
     """The rest of a pipe: call it once, with changed arguments or with none."""
 
-    def __call__(self, *args: object) -> AsyncIterator[R_co]: ...
+    def __call__(self, *args: object) -> AsyncIterator[R_co]:
+        """The rest of the stream."""
+        ...
 
     def again(self) -> ProceedPipe[R_co]:
         """A fresh one, for a listener that means to run the rest another time."""

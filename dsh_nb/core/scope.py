@@ -74,6 +74,7 @@ class Scope:
         self.services: dict[str, object] = {}
 
     def find(self, name: str) -> object:
+        """The nearest service of that name; `MISSING` when there is none."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.services:

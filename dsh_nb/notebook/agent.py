@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -100,8 +101,7 @@ class Agent:
         transport: Literal["httpx", "aiohttp"] = "httpx",
         plugins: Sequence[Plugin] = (),
     ) -> None:
-        if not isinstance(id, str) or not id:
-            raise TypeError(f"the agent's id is {id!r}; pass a name, for example 'main'")
+        _check_id(id)
         self.id = id
         self.ctx = Context(replace_plugins=True)
         self._handles: list[TurnHandle] = []
@@ -128,7 +128,8 @@ class Agent:
     def __call__(self, prompt: Said) -> TurnHandle:
         """Start a turn with `prompt`, show it in this cell, and return its handle at once.
 
-        A prompt sent while a turn runs waits; all that wait share the next turn.
+        A prompt sent while a turn runs waits; all that wait share the next turn. Safe from any
+        thread.
 
         Raises:
             DisposedError: The agent is gone.
@@ -138,7 +139,7 @@ class Agent:
         return self._start(prompt, show=True)
 
     def send(self, said: Said) -> TurnHandle:
-        """Start a turn as a call does, and show nothing."""
+        """Start a turn as a call does, and show nothing. Safe from any thread."""
         return self._start(said, show=False)
 
     def run_sync(self, prompt: Said) -> Reply:
@@ -147,8 +148,7 @@ class Agent:
         Raises:
             KeyboardInterrupt: Interrupted, outside a kernel; the turn was stopped.
         """
-        if _no_loop():
-            self.ctx.bind(own_loop())
+        self._bind()
         return wait_here(self._start(prompt, show=True), self.loop)
 
     def steer(self, said: Said) -> str:
@@ -185,7 +185,7 @@ class Agent:
         from dsh_nb.tools.schema import tool as make
 
         def register(function: ToolLike) -> ToolLike:
-            made = make(function, **how) if how else function
+            made = function if isinstance(function, Tool) else make(function, **how)
             self.ctx.get(TOOLS).register(made, replace=True)
             return function
 
@@ -239,25 +239,29 @@ class Agent:
     def _repr_markdown_(self) -> str:
         tools = ", ".join(f"`{name}`" for name in self.tools) or "none"
         turns = f"{self.session.turn} turn{'' if self.session.turn == 1 else 's'}"
-        return f"**Agent** `{self.id}` · {self.status} · model `{self.model}` · {turns} · tools: {tools}"
+        said = (f"**Agent** `{self.id}`", self.status, f"model `{self.model}`", turns)
+        return " · ".join([*said, f"tools: {tools}"])
 
     def _start(self, said: Said, *, show: bool) -> TurnHandle:
         check_cell()
-        self.ctx.check_thread("starting a turn")
-        if _no_loop():
-            self.ctx.bind(own_loop())
+        self._bind()
         handle = TurnHandle(self, show=show)
         try:
             handle.begin(self._agent.send(said, Source()))
         except BaseException as error:
             handle.give_up(TurnReason("error", message=str(error)))
             raise
-        self._handles = [one for one in self._handles if not one.done]
-        self._handles.append(handle)
+        self._handles = [*(one for one in self._handles if not one.done), handle]
         return handle
 
+    def _bind(self) -> None:
+        """In code without a loop, on the agent's own thread, its turns run on our own loop."""
+        if _no_loop() and threading.get_ident() == self.ctx.thread:
+            self.ctx.bind(own_loop())
+
     def _compose(self, plugins: Sequence[Plugin]) -> None:
-        for plugin in (retry, AgentLoop, *plugins):
+        mounted: list[Plugin] = [retry, AgentLoop, *plugins]
+        for plugin in mounted:
             self.ctx.plugin(plugin).check()
 
     def _choose(
@@ -297,6 +301,11 @@ class Agent:
             for handle in self._handles:
                 handle.give_up(TurnReason("disposed"))
             self._handles = []
+
+
+def _check_id(id: object) -> None:
+    if not isinstance(id, str) or not id:
+        raise TypeError(f"the agent's id is {id!r}; pass a name, for example 'main'")
 
 
 def _no_loop() -> bool:

@@ -49,12 +49,14 @@ def guard_exit() -> None:
     shell.ask_exit = guarded
 
 
-def publish(bundle: dict[str, str], display_id: str, *, update: bool = False) -> None:
+def publish(bundle: dict[str, str], display_id: str | None = None, *, update: bool = False) -> None:
     """Show a MIME bundle as an output of the current cell, or update the one shown before."""
-    from IPython.display import publish_display_data
+    from IPython.core import display_functions
 
-    # update= is an argument of the shell's own publisher that the stub of this function lacks
-    publish_display_data(data=bundle, transient={"display_id": display_id}, update=update)
+    # Any: IPython's functions are not typed
+    send: Any = display_functions.publish_display_data
+    transient = {} if display_id is None else {"display_id": display_id}
+    send(data=bundle, transient=transient, update=update)
 
 
 @contextmanager

@@ -6,14 +6,14 @@ Reads: messages, session, tables, notebook.transcript, notebook.display. Feeds: 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.errors import AgentError
 from dsh_nb.messages import Usage
 from dsh_nb.notebook.display import TurnDisplay
-from dsh_nb.notebook.kernel import cell_number, in_kernel, interrupts
+from dsh_nb.notebook.kernel import cell_number, in_kernel, interrupts, publish
 from dsh_nb.notebook.static import mimebundle, to_plain
 from dsh_nb.notebook.transcript import Part, TurnTranscript
 from dsh_nb.session.events import SessionEvent, TurnReason, UsageReport
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsh_nb.notebook.agent import Agent
     from dsh_nb.session.session import Session
 
-__all__ = ["Reply", "TurnHandle"]
+__all__ = ["Reply", "TurnHandle", "check_cell"]
 
 TICK_SECONDS = 0.1
 CLEANUP_SECONDS = 0.45
@@ -95,7 +95,8 @@ class TurnHandle:
         self._waiters: list[asyncio.Future[None]] = []
         self._cell = cell_number()
         self._display = TurnDisplay(self._transcript, agent.loop) if show and in_kernel() else None
-        self._forget = agent.session.listen(self._hear)
+        self._forget: Callable[[], object] = lambda: None
+        agent.ctx.post(self._attach)
 
     @property
     def turn(self) -> int:
@@ -133,7 +134,7 @@ class TurnHandle:
                     # A ticker: without one an interrupt is felt only when the loop wakes (R5).
                     await self._tick(TICK_SECONDS)
             except asyncio.CancelledError:
-                self._stop("interrupted" if interrupted else "cancelled")
+                self.stop("interrupted" if interrupted else "cancelled")
                 await self._settle()
                 if not (interrupted and in_kernel()):
                     raise
@@ -155,6 +156,9 @@ class TurnHandle:
 
     def _ipython_display_(self) -> None:
         _show(self._transcript.parts(), self._cell if self._display else None, not self.done)
+
+    def _attach(self) -> None:
+        self._forget = self._agent.session.listen(self._hear)
 
     def _hear(self, session: Session, event: SessionEvent) -> None:
         transcript = self._transcript
@@ -178,9 +182,8 @@ class TurnHandle:
         )
         if self._display is not None:
             self._display.finish()
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        for waiter in [*self._waiters]:  # those who wait may do so on another thread's loop
+            waiter.get_loop().call_soon_threadsafe(_wake, waiter)
 
     def _stop(self, reason: str | None) -> None:
         if self._reply is not None:
@@ -219,6 +222,11 @@ class TurnHandle:
             _interrupted_cells.add(self._cell)
 
 
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 def check_cell() -> None:
     """Refuse a turn in a cell that was interrupted: a loop over prompts must end there.
 
@@ -233,7 +241,5 @@ def _show(parts: tuple[Part, ...], shown_in: int | None, running: bool = False) 
     """Show a transcript as a cell's value, unless the turn itself was shown in this cell."""
     if shown_in is not None and shown_in == cell_number():
         return
-    from IPython.display import publish_display_data
-
     bundle = mimebundle(parts, running=running)
-    publish_display_data(data=bundle if in_kernel() else {"text/plain": to_plain(parts)})
+    publish(bundle if in_kernel() else {"text/plain": to_plain(parts)})

@@ -101,6 +101,6 @@ def _delay(config: RetryConfig, attempt: int, error: LlmError) -> float | None:
     asked = error.retry_after_seconds or 0.0
     if asked > config.longest_delay_seconds:
         return None
-    growing = config.first_delay_seconds * 2 ** (attempt - 1)
+    growing: float = config.first_delay_seconds * 2.0 ** (attempt - 1)
     jittered = min(growing, config.longest_delay_seconds) * (1 + random.random() / 2)
     return max(asked, jittered)

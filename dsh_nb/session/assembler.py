@@ -88,7 +88,7 @@ class BlockAssembler:
         return tuple(block for index in self._order if (block := self._done.get(index)) is not None)
 
     def visible(self) -> tuple[Block, ...]:
-        """What a person has seen: the complete blocks, and the text of open ones; half calls left out."""
+        """What a person has seen: complete blocks and the text of open ones, no half calls."""
         seen = []
         for index in self._order:
             block = self._done.get(index)

@@ -5,7 +5,7 @@ Reads: messages. Feeds: session.session, agent, tables, notebook.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,9 +32,9 @@ __all__ = [
     "RequestHeader",
     "RequestMessages",
     "SessionEvent",
+    "SteeringMessage",
     "StepEnd",
     "StepStart",
-    "SteeringMessage",
     "ToolLate",
     "ToolResult",
     "ToolStart",
@@ -47,7 +47,7 @@ __all__ = [
     "UserMessage",
 ]
 
-UserContent = Union[TextBlock, ImageBlock]
+UserContent = TextBlock | ImageBlock
 """What people, plugins and the inbox may say."""
 
 

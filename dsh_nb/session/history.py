@@ -62,7 +62,7 @@ class HistoryView(Sequence[Message]):
     It copies nothing, and later appends do not change it.
     """
 
-    __slots__ = ("_base", "_length", "_folds", "_tail")
+    __slots__ = ("_base", "_folds", "_length", "_tail")
 
     def __init__(
         self,

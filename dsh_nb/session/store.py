@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 
 from pydantic import BaseModel, ConfigDict
 
-from dsh_nb.core import Context, Emit, Parallel, Service, ServiceKey
+from dsh_nb.core import Context, Disposer, Emit, Parallel, Service, ServiceKey
 from dsh_nb.errors import SessionTakenError
 from dsh_nb.messages import JsonObject
 from dsh_nb.session.events import SessionEvent
 from dsh_nb.session.repair import closing_events
 from dsh_nb.session.session import Session, now_ms
 
-__all__ = ["SESSION_CREATED", "SESSION_EVENT", "SESSION_FLUSH", "SESSIONS", "SessionStore"]
+__all__ = ["SESSIONS", "SESSION_CREATED", "SESSION_EVENT", "SESSION_FLUSH", "SessionStore"]
 
 SESSION_CREATED: Emit[Session] = Emit("session/created")
 """A session was created. Mode: emit. Fired with the session, its seed already in it."""
@@ -52,6 +52,7 @@ class SessionStore(Service):
         self._check = config.check if config else False
         self.clock: Callable[[], int] = now_ms
         self._live: dict[str, Session] = {}
+        self._owned: dict[str, Disposer] = {}
 
     def create(
         self,
@@ -59,14 +60,16 @@ class SessionStore(Service):
         seed: Iterable[SessionEvent] = (),
         *,
         header: JsonObject | None = None,
+        ctx: Context | None = None,
     ) -> Session:
-        """A new live session.
+        """A new live session; `close` lets go of it.
 
         Args:
             id: Its id; ``None`` for a fresh one.
             seed: Events that it begins with, copied; an open turn at their end is closed. They
                 derive the same messages, and the next turn goes on with their numbers.
             header: Metadata that is not an event.
+            ctx: Whose fiber owns it: the session is closed with it; the store's by default.
 
         Raises:
             SessionTakenError: A live session has that id. Nothing was created.
@@ -82,12 +85,17 @@ class SessionStore(Service):
         session = Session(name, events, header=header, check=self._check, clock=self.clock)
         session.listen(self._tell)
         self._live[name] = session
+        self._owned[name] = (ctx or self.ctx).fiber.effect(
+            lambda: self._live.pop(name, None), f"session {name}"
+        )
         self.ctx.emit(SESSION_CREATED, session)
         return session
 
     def close(self, id: str) -> None:
         """Let go of a session; its log stays readable. Closing twice is harmless."""
-        self._live.pop(id, None)
+        undo = self._owned.pop(id, None)
+        if undo is not None:
+            undo()
 
     def get(self, id: str) -> Session | None:
         """The live session of that id."""

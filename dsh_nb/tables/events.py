@@ -181,7 +181,8 @@ def _column(values: list[Any], holds: str) -> Any:  # Any: whatever pandas takes
         column = np.empty(len(values), dtype=object)
         column[:] = values
         return column
-    return pd.array(values, dtype=holds)
+    made: Any = pd.array  # Any: its overloads want literal names of dtypes
+    return made(values, dtype=holds)
 
 
 def _text_dtype() -> Any:  # Any: a dtype or its name

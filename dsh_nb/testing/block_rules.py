@@ -19,7 +19,9 @@ OWN_KEYS = {
     "text": frozenset({"type", "text", "cache_control"}),
     "image": frozenset({"type", "source", "cache_control"}),
     "document": frozenset({"type", "source", "cache_control", "citations", "context", "title"}),
-    "search_result": frozenset({"type", "content", "source", "title", "cache_control", "citations"}),
+    "search_result": frozenset(
+        {"type", "content", "source", "title", "cache_control", "citations"}
+    ),
     "tool_use": frozenset({"type", "id", "name", "input", "cache_control"}),
     "tool_result": frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"}),
 }

@@ -30,15 +30,30 @@ def echo_findings(messages: list[JsonObject], sent: Sent) -> Iterator[str]:
     of a message that was cut, also inside its last text. Other messages are only held to the keys
     and values of their blocks.
     """
+    sent = _with_open_ids(sent)
     after = 0
     for run in assistant_runs(messages):
         for placed in run:
             yield from _values(placed, sent)
         end = _end_of(run, sent, after)
         if end is None:
-            yield _difference(run, sent)
+            yield _difference(run, sent, after)
         else:
             after = end
+
+
+def _with_open_ids(sent: Sent) -> Sent:
+    """`sent` with ``None`` for the ids that were sent before: the client had to find another."""
+    seen: set[object] = set()
+    opened = []
+    for message in sent:
+        opened.append([{**block, "id": None} if _id(block) in seen else block for block in message])
+        seen |= {_id(block) for block in message} - {None}
+    return opened
+
+
+def _id(block: JsonObject) -> object:
+    return block.get("id") if block.get("type") == "tool_use" else None
 
 
 def _values(placed: Placed, sent: Sent) -> Iterator[str]:
@@ -50,8 +65,7 @@ def _values(placed: Placed, sent: Sent) -> Iterator[str]:
     if kind == "text" and block.keys() <= OWN_KEYS[kind]:
         return  # a text may lose what the server said about it
     origins = [origin for message in sent for origin in message if _is_same(block, origin)]
-    fitting = [origin for origin in origins if _canonical(block) == _canonical(origin)]
-    if fitting:
+    if any(_is_equal(block, origin) for origin in origins):
         return
     own = {key: block[key] for key in OWN_KEYS[kind] & block.keys()}
     origin = origins[-1] if origins else own
@@ -69,7 +83,7 @@ def _end_of(run: list[Placed], sent: Sent, after: int, *, begun: bool = False) -
     for number in range(after, len(sent)):
         fit = _fit(run, sent[number])
         if fit.is_whole:
-            end = _end_of(run[fit.count :], sent, number + 1, begun=True)
+            end = _end_of(run[fit.taken :], sent, number + 1, begun=True)
             if end is not None:
                 return end
     return None
@@ -78,22 +92,22 @@ def _end_of(run: list[Placed], sent: Sent, after: int, *, begun: bool = False) -
 class _Fit(NamedTuple):
     """How many blocks of a run are those of a sent message, and whether nothing else is amiss."""
 
-    count: int
+    taken: int
     is_whole: bool
 
 
 def _fit(run: list[Placed], message: Sequence[JsonObject]) -> _Fit:
-    count = 0
+    taken = 0
     for place, origin in enumerate(message):
-        if count == len(run):
+        if taken == len(run):
             break  # the rest of the message is not there, as after a cut
-        block = run[count].block
-        is_last = count == len(run) - 1
+        block = run[taken].block
+        is_last = taken == len(run) - 1
         if _is_same(block, origin) or (is_last and _is_beginning(block, origin)):
-            count += 1
+            taken += 1
         elif not _may_be_left_out(message, place):
-            return _Fit(count, is_whole=False)
-    return _Fit(count, is_whole=count > 0)
+            return _Fit(taken, is_whole=False)
+    return _Fit(taken, is_whole=taken > 0)
 
 
 def _is_same(block: JsonObject, origin: JsonObject) -> bool:
@@ -102,8 +116,14 @@ def _is_same(block: JsonObject, origin: JsonObject) -> bool:
     if block["type"] == "text":
         return bool(block["text"] == clean_text(str(origin.get("text"))))
     if block["type"] == "tool_use":
-        return bool(block["id"] == origin.get("id"))
-    return _canonical(block) == _canonical(origin)
+        is_open = origin.get("id") is None
+        return _is_equal(block, origin) if is_open else bool(block["id"] == origin["id"])
+    return _is_equal(block, origin)
+
+
+def _is_equal(block: JsonObject, origin: JsonObject) -> bool:
+    same_id = {"id": None} if block["type"] == "tool_use" and origin.get("id") is None else {}
+    return _canonical({**block, **same_id}) == _canonical(origin)
 
 
 def _is_beginning(block: JsonObject, origin: JsonObject) -> bool:
@@ -115,9 +135,7 @@ def _is_beginning(block: JsonObject, origin: JsonObject) -> bool:
 
 def _may_be_left_out(message: Sequence[JsonObject], place: int) -> bool:
     refused = open_server_calls([*message])
-    rest = [
-        block for block in message[place:] if not _is_blank(block) and block not in refused
-    ]
+    rest = [block for block in message[place:] if not _is_blank(block) and block not in refused]
     ends_thinking = all(block.get("type") in THINKING_TYPES for block in rest)
     return ends_thinking or message[place] not in rest
 
@@ -130,14 +148,23 @@ def _is_sealed(block: JsonObject) -> bool:
     return block["type"] not in _OPEN_TYPES
 
 
-def _difference(run: list[Placed], sent: Sent) -> str:
+def _difference(run: list[Placed], sent: Sent, after: int) -> str:
     everything = {_canonical(block) for message in sent for block in message}
     for path, block in run:
         if _is_sealed(block) and _canonical(block) not in everything:
             return f"{path}: the {block['type']} block was never sent so"
-    longest = max(_fit(run, message).count for message in sent)
-    path, block = run[min(longest, len(run) - 1)]
-    return f"{path}: the {block['type']} block comes in another order than it was sent"
+    path, block = run[_reach(run, sent, after)]
+    return f"{path}: the {block['type']} block was not sent in this place"
+
+
+def _reach(run: list[Placed], sent: Sent, after: int) -> int:
+    """How many blocks of `run` can at best be said to come from `sent`."""
+    best = 0
+    for number in range(after, len(sent)):
+        fit = _fit(run, sent[number])
+        more = _reach(run[fit.taken :], sent, number + 1) if fit.is_whole else 0
+        best = max(best, fit.taken + more)
+    return best
 
 
 def _canonical(block: JsonObject) -> str:

@@ -66,8 +66,7 @@ class TestAgent:
             TimeoutError: It still runs after ten seconds.
         """
         async with asyncio.timeout(SECONDS):
-            while self.agent.busy:
-                await asyncio.sleep(0.001)
+            await self.agent.finished()
 
     async def until(self, type: str, count: int = 1) -> SessionEvent:
         """Wait for the event number `count` of `type`, and return it.

@@ -26,9 +26,9 @@ from dsh_nb.session.events import (
     EventData,
     RequestHeader,
     SessionEvent,
+    SteeringMessage,
     StepEnd,
     StepStart,
-    SteeringMessage,
     ToolResult,
     ToolStart,
     TurnEnd,
@@ -70,7 +70,9 @@ class LogBuilder:
 
     def user(self, text: str) -> LogBuilder:
         """A queued message."""
-        return self.add("user/message", UserMessage((TextBlock(text),), Source(id=f"m{len(self.events)}")))
+        return self.add(
+            "user/message", UserMessage((TextBlock(text),), Source(id=f"m{len(self.events)}"))
+        )
 
     def context(self, text: str, source: str = "plugin") -> LogBuilder:
         """Injected context."""
@@ -106,7 +108,9 @@ class LogBuilder:
         """One chunk."""
         return self.add("assistant/chunk", AssistantChunk(self._turn, self._step, chunk))
 
-    def says(self, *said: str | Block, usage: Usage | None = None, stop: str | None = None) -> LogBuilder:
+    def says(
+        self, *said: str | Block, usage: Usage | None = None, stop: str | None = None
+    ) -> LogBuilder:
         """A whole message, its chunks before it and its usage after it."""
         blocks = tuple(TextBlock(one) if isinstance(one, str) else one for one in said)
         called = any(isinstance(block, ToolCallBlock) for block in blocks)

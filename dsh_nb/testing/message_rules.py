@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from dsh_nb.messages import JsonObject
@@ -70,16 +70,10 @@ def assistant_runs(messages: list[JsonObject]) -> list[list[Placed]]:
 
 
 def open_server_calls(blocks: list[JsonObject]) -> list[JsonObject]:
-    """The calls of tools that the server runs whose result does not come later in `blocks`.
-
-    A server's call that itself has made a call of the client's may wait for that.
-    """
+    """The calls of tools that the server runs whose result does not come later in `blocks`."""
     still_open: dict[str, JsonObject] = {}
     for block in blocks:
-        caller = block.get("caller")
-        waiting_for = caller.get("tool_id") if isinstance(caller, dict) else None
         still_open.pop(str(block.get("tool_use_id", "")), None)
-        still_open.pop(str(waiting_for), None)
         if block["type"].endswith("_tool_use"):
             still_open[str(block.get("id"))] = block
     return [*still_open.values()]
@@ -156,10 +150,30 @@ def _pairs(messages: list[JsonObject]) -> Iterator[str]:
 
 
 def _server_calls(messages: list[JsonObject]) -> Iterator[str]:
-    """Only the last message may wait for what the server does."""
+    """Only the last message may wait for what the server does, or one with a call of the client's.
+
+    Beside such a call the server waits, too, and gives its own result with a later message.
+    """
     runs = assistant_runs(messages)
-    for run in runs if messages[-1]["role"] == "user" else runs[:-1]:
+    for at, run in enumerate(runs if messages[-1]["role"] == "user" else runs[:-1]):
+        if at == len(runs) - 1 and _calls_client(run):
+            return
+        later = {
+            name for _, block in chain(*runs[at + 1 :]) if _calls_client(run) for name in _on(block)
+        }
         still_open = open_server_calls([block for _, block in run])
         for path, block in run:
-            if any(block is call for call in still_open):
-                yield f"{path}: no result for the {block['type']} {block.get('id')!r} in its message"
+            if any(block is one for one in still_open) and str(block.get("id")) not in later:
+                call = f"{block['type']} {block.get('id')!r}"
+                yield f"{path}: no result for the {call} in its message"
+
+
+def _calls_client(run: list[Placed]) -> bool:
+    return any(block["type"] == "tool_use" for _, block in run)
+
+
+def _on(block: JsonObject) -> Iterator[str]:
+    """Ids of the server's call that `block` answers, and of the one that it is made by."""
+    caller = block.get("caller")
+    yield str(block.get("tool_use_id", ""))
+    yield str(caller.get("tool_id", "")) if isinstance(caller, dict) else ""

@@ -265,11 +265,12 @@ def _made(answer: object, body: JsonObject) -> Reply:
 
 def _with_request_id(answer: Reply) -> Reply:
     """`answer` with an id in its headers, and in the body of an error that has none."""
-    headers = {"request-id": f"req_{secrets.token_hex(12)}", **answer.headers}
     body = _object(answer.body or b"")
+    name = body.get("request_id") or f"req_{secrets.token_hex(12)}"
+    headers = {"request-id": name, **answer.headers}
     if answer.status < HTTPStatus.BAD_REQUEST or body.get("type") != "error":
         return replace(answer, headers=headers)
-    named = {"request_id": headers["request-id"], **body}
+    named = body | {"request_id": headers["request-id"]}
     return replace(answer, headers=headers, body=encode_json(named))
 
 

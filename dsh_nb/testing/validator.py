@@ -146,8 +146,6 @@ def _system(system: object) -> Iterator[str]:
         yield from block_findings(system, "system")
 
 
-
-
 def _tools(tools: object) -> Iterator[str]:
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         yield "tools: must be a list of objects"
@@ -194,7 +192,7 @@ def _tool_choice(body: JsonObject) -> Iterator[str]:
     elif kind == "tool" and choice.get("name") not in [tool.get("name") for tool in tools]:
         yield f"tool_choice.name: must be one of the tools, not {choice.get('name')!r}"
     thinking = body.get("thinking")
-    thinks = isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive")
+    thinks = isinstance(thinking, dict) and thinking.get("type") == "enabled"
     if thinks and kind in ("any", "tool"):
         yield "thinking: may not be enabled when tool_choice forces tool use"
 
@@ -213,5 +211,3 @@ def _marks(body: JsonObject) -> Iterator[str]:
             yield "cache_control.type: must be 'ephemeral'"
         if place.get("type") in THINKING_TYPES:
             yield "cache_control: thinking blocks cannot be marked"
-
-

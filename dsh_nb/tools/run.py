@@ -20,7 +20,9 @@ from dsh_nb.tools.tool import Tool, ToolExecution, ToolOutcome
 
 __all__ = ["RUNNING_TOOL", "ToolThreads", "run_tool"]
 
-RUNNING_TOOL: contextvars.ContextVar[str] = contextvars.ContextVar("dsh_nb_running_tool", default="")
+RUNNING_TOOL: contextvars.ContextVar[str] = contextvars.ContextVar(
+    "dsh_nb_running_tool", default=""
+)
 """Name of the tool that runs in this context, on whatever thread; ``""`` outside one."""
 
 Late = Callable[[ToolOutcome], None]

@@ -28,7 +28,7 @@ from dsh_nb.core import CORE_ERROR, Context, Proceed
 from dsh_nb.errors import AgentTakenError, ConfigError, DisposedError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.scripted import ScriptedModel, call, cut, fail, finish, pause, say, think
-from dsh_nb.messages import Chunk, Source, TextDelta, text_of
+from dsh_nb.messages import Chunk, Source, TextDelta, ToolCallBlock, text_of
 from dsh_nb.session.check import check_log
 from dsh_nb.session.events import (
     AssistantMessage,
@@ -222,7 +222,10 @@ async def test_message_of_a_known_id_is_delivered_once() -> None:
         test.agent.send("same", Source(id="m2"))
         await test.idle()
 
-        assert [one.data.source.id for one in test.log if one.type == "user/message"] == ["m1", "m2"]
+        assert [one.data.source.id for one in test.log if one.type == "user/message"] == [
+            "m1",
+            "m2",
+        ]
 
 
 @pytest.mark.rule("L5")
@@ -230,11 +233,14 @@ async def test_step_result_is_what_is_logged_run_and_sent() -> None:
     model = ScriptedModel([call("add", a=1, b=2), say("done")])
     async with running_agent(model, tools=[add]) as test:
 
-        async def bigger(agent: Agent, result: StepResult, proceed: Proceed[StepResult]) -> StepResult:
+        async def bigger(
+            agent: Agent, result: StepResult, proceed: Proceed[StepResult]
+        ) -> StepResult:
             said = await proceed()
             blocks = [
-                type(one)(one.id, one.name, '{"a": 10, "b": 20}') if hasattr(one, "arguments") else one
+                ToolCallBlock(one.id, one.name, '{"a": 10, "b": 20}')
                 for one in said.content
+                if isinstance(one, ToolCallBlock)
             ]
             return StepResult(tuple(blocks), said.reason)
 
@@ -255,7 +261,14 @@ async def test_failed_step_ends_before_its_error_and_the_loop_lives() -> None:
         failed = test.types
         await test.say("again")
 
-        assert failed == ["user/message", "turn/start", "step/start", "step/end", "error", "turn/end"]
+        assert failed == [
+            "user/message",
+            "turn/start",
+            "step/start",
+            "step/end",
+            "error",
+            "turn/end",
+        ]
         assert errors == ["down"]
         assert [one.data.reason.kind for one in test.log if one.type == "turn/end"] == [
             "error",
@@ -432,7 +445,8 @@ async def test_abort_during_a_batch_gives_each_call_its_own_words() -> None:
 
 @pytest.mark.rule("L7")
 @pytest.mark.parametrize(
-    "seam", ["system-prompt/assemble", "agent/request", "agent/turn-continuation", "agent/step-result"]
+    "seam",
+    ["system-prompt/assemble", "agent/request", "agent/turn-continuation", "agent/step-result"],
 )
 async def test_abort_holds_in_every_waterfall(seam: str) -> None:
     async with running_agent(ScriptedModel(lambda request: say("x"))) as test:
@@ -525,7 +539,9 @@ async def test_status_does_not_blink_between_chained_turns() -> None:
         test.ctx.on(AGENT_QUEUED, lambda agent, source, steering: seen.append("queued"))
         test.ctx.on(
             SESSION_EVENT,
-            lambda session, event: seen.append(event.type) if event.type == "user/message" else None,
+            lambda session, event: (
+                seen.append(event.type) if event.type == "user/message" else None
+            ),
         )
         test.agent.send("a")
         await test.until("assistant/chunk")
@@ -578,7 +594,9 @@ async def test_agent_without_a_model_says_how_to_give_it_one() -> None:
             agent: Agent, request: ModelRequest, proceed: Proceed[ModelRequest]
         ) -> ModelRequest:
             given = await proceed()
-            return ModelRequest("scripted", given.messages, given.system, given.tools, given.options)
+            return ModelRequest(
+                "scripted", given.messages, given.system, given.tools, given.options
+            )
 
         test.ctx.on(AGENT_REQUEST, supply)
         await other.say("again")
@@ -683,7 +701,9 @@ async def test_stream_that_just_ends_runs_no_call_and_is_no_completed_turn() -> 
         """Touch."""
         ran.append(1)
 
-    async with running_agent(ScriptedModel([[say("I will"), call("touch"), cut()]]), tools=[touch]) as test:
+    async with running_agent(
+        ScriptedModel([[say("I will"), call("touch"), cut()]]), tools=[touch]
+    ) as test:
         await test.say("hi")
 
         assert ran == []
@@ -727,9 +747,7 @@ async def test_call_cut_three_times_and_text_cut_once_end_the_turn_and_say_so() 
 
 
 @pytest.mark.rule("M3")
-@pytest.mark.parametrize(
-    ("kind", "code"), [("refusal", "REFUSAL"), ("moon-phase", "MOON-PHASE")]
-)
+@pytest.mark.parametrize(("kind", "code"), [("refusal", "REFUSAL"), ("moon-phase", "MOON-PHASE")])
 async def test_no_other_stop_reason_counts_as_done(kind: str, code: str) -> None:
     async with running_agent(ScriptedModel([[say("a"), finish(kind)]])) as test:
         await test.say("hi")
@@ -782,7 +800,9 @@ async def test_injected_context_starts_nothing_and_is_shown_next() -> None:
         assert 'source="clock">it is noon' in text_of(model.requests[0].messages[0].content)
 
 
-async def test_context_injected_while_a_request_is_on_its_way_stands_after_its_first_chunk() -> None:
+async def test_context_injected_while_a_request_is_on_its_way_stands_after_its_first_chunk() -> (
+    None
+):
     async with running_agent(ScriptedModel([[pause(0.05), say("a")]])) as test:
         test.agent.send("hi")
         await test.until("request/header")
@@ -848,7 +868,11 @@ async def test_long_result_can_be_read_on() -> None:
         """Dump it."""
         return text
 
-    script = [call("dump"), call("read_result", call_id="call_1", start=100_000, length=50), say("x")]
+    script = [
+        call("dump"),
+        call("read_result", call_id="call_1", start=100_000, length=50),
+        say("x"),
+    ]
     async with running_agent(ScriptedModel(script), tools=[dump]) as test:
         await test.say("hi")
 

@@ -60,7 +60,9 @@ async def measure(name: str, base: str, pairs: int) -> None:
     title, goal = GOALS[name]
     low, middle, high = statistics.quantiles(ratios, n=4)
     mark = "ok" if middle <= goal else "OVER"
-    print(f"{title:<45} {middle:5.2f}  [{low:.2f} to {high:.2f}]  goal {goal:<5} {mark}", flush=True)
+    print(
+        f"{title:<45} {middle:5.2f}  [{low:.2f} to {high:.2f}]  goal {goal:<5} {mark}", flush=True
+    )
 
 
 async def run(names: list[str], base: str, pairs: int) -> None:

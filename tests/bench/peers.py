@@ -44,13 +44,15 @@ class Bare:
         if client is None:
             client = AsyncAnthropic(api_key="x", base_url=f"{self.base}/{scenario}", max_retries=0)
             self.clients[scenario] = client
-        tools = [{"name": "add", "description": "Add two integers.", "input_schema": SCHEMA}]
-        messages: list[dict[str, Any]] = [{"role": "user", "content": PROMPT}]
+        tools: list[Any] = [
+            {"name": "add", "description": "Add two integers.", "input_schema": SCHEMA}
+        ]
+        messages: list[Any] = [{"role": "user", "content": PROMPT}]
         chars = 0
         while True:
             blocks: list[tuple[Any, list[str]]] = []
             stop = None
-            stream = await client.messages.create(
+            stream: Any = await client.messages.create(  # Any: its events are a wide union
                 model=MODEL, max_tokens=4096, messages=messages, tools=tools, stream=True
             )
             async for event in stream:

@@ -16,7 +16,9 @@ HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nrequest-id: req_bench\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
-WORDS = "the quick brown fox jumps over a lazy dog and then it rests in the shade of an old tree".split()
+WORDS = (
+    "the quick brown fox jumps over a lazy dog and then it rests in the shade of an old tree"
+).split()
 
 
 def event(data: dict[str, object]) -> bytes:
@@ -45,7 +47,12 @@ def answer(deltas: int, calls: int, tag: str) -> list[bytes]:
         events.append(event({"type": "content_block_stop", "index": 0}))
     for n in range(calls):
         index = n + bool(deltas)
-        call = {"type": "tool_use", "id": f"toolu_{tag}_{n}", "name": "add", "input": {}}
+        call: dict[str, object] = {
+            "type": "tool_use",
+            "id": f"toolu_{tag}_{n}",
+            "name": "add",
+            "input": {},
+        }
         events.append(_start(index, call))
         for piece in ("", '{"a"', f": {n}", ', "b"', f": {n + 1}", "}"):
             events.append(_delta(index, {"type": "input_json_delta", "partial_json": piece}))

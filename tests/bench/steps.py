@@ -9,8 +9,15 @@ from collections.abc import AsyncGenerator
 from dsh_nb.agent.agent_loop import AgentLoop, AgentOptions
 from dsh_nb.core import Context
 from dsh_nb.llm.protocol import ModelRequest
-from dsh_nb.messages import BlockEnd, Chunk, Finish, FinishReason, TextBlock, TextDelta, ToolCallBlock
-
+from dsh_nb.messages import (
+    BlockEnd,
+    Chunk,
+    Finish,
+    FinishReason,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+)
 from tests.bench.peers import add_tool
 
 STEPS = 5_050
@@ -51,7 +58,8 @@ async def step_growth() -> None:
     early, late = statistics.median(spans[25:75]), statistics.median(spans[4_975:5_025])
     ratio = late / early
     print(
-        f"{'5,000th step over the 50th':<45} {ratio:5.2f}  ({early * 1e6:.0f} and {late * 1e6:.0f} µs)"
+        f"{'5,000th step over the 50th':<45} {ratio:5.2f}"
+        f"  ({early * 1e6:.0f} and {late * 1e6:.0f} µs)"
         f"  goal 1.15 {'ok' if ratio <= 1.15 else 'OVER'}",
         flush=True,
     )

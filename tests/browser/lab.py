@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Dialog, Locator, Page, sync_playwright
 
 __all__ = ["Lab", "lab"]
 
@@ -57,7 +57,7 @@ class Lab:
         self.requests: list[str] = []
         page.on("request", self._note)
         self.dialogs: list[str] = []
-        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", self._dismiss)
 
     def open(self, notebook: str) -> None:
         """Open a notebook and wait until its kernel is there."""
@@ -73,7 +73,7 @@ class Lab:
         self.page.wait_for_timeout(500)
 
     def run_all(self, seconds: float = 60) -> None:
-        """Run all cells and wait until the kernel is idle and the last code cell has its number."""
+        """Run all cells and wait until none runs or waits."""
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.locator(".lm-Menu-item", has_text=re.compile("^Run All Cells$")).click()
         self.idle(seconds)
@@ -102,8 +102,12 @@ class Lab:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=path)
 
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
     def _kernel_is_ready(self) -> bool:
-        """Whether the server knows of an idle kernel: before that, running a cell opens a dialog."""
+        """Whether a kernel is idle: before that, running a cell opens a dialog."""
         kernels = self.page.request.get(f"{self.base_url}/api/kernels").json()
         return any(kernel["execution_state"] == "idle" for kernel in kernels)
 
@@ -146,7 +150,14 @@ def _write_settings(folder: Path, theme: Theme) -> None:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "jupyterlab", "--allow-root", *QUIET, f"--notebook-dir={folder}"]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--allow-root",
+        *QUIET,
+        f"--notebook-dir={folder}",
+    ]
     home = folder / HOME
     paths = {
         name: str(home / name.lower())

@@ -32,7 +32,9 @@ def test_quickstart_runs_and_shows_whole_turns(tmp_path: Path, theme: Theme) -> 
         assert first.locator("table").count() >= 1
         assert first.locator("details").count() >= 3
         assert "960" in first.inner_text()
-        assert one.page.locator(".jp-mod-error, .jp-RenderedText[data-mime-type*=stderr]").count() == 0
+        assert (
+            one.page.locator(".jp-mod-error, .jp-RenderedText[data-mime-type*=stderr]").count() == 0
+        )
         assert "running" not in first.inner_text()
         assert (one.requests, one.dialogs) == ([], [])
 

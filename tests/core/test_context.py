@@ -161,7 +161,9 @@ async def test_bad_config_fails_that_fiber_alone_and_names_plugin_path_and_value
     bad = ctx.plugin(web, {"server": {"port": "many"}})
     wrong = ctx.plugin(web, {"server": {"port": 1}, "hots": 1})
 
-    with pytest.raises(ConfigError, match=r"'web'.*server\.port is 'many'.*valid integer") as caught:
+    with pytest.raises(
+        ConfigError, match=r"'web'.*server\.port is 'many'.*valid integer"
+    ) as caught:
         bad.check()
     with pytest.raises(ConfigError, match=r"hots is 1, expected: no such field"):
         wrong.check()
@@ -191,7 +193,8 @@ async def test_effects_unwind_last_in_first_out_and_a_failing_one_is_reported() 
 
 @pytest.mark.rule("C4")
 async def test_disposer_undoes_once_and_leaves_nothing_behind() -> None:
-    ctx, heard = Context(), []
+    ctx = Context()
+    heard: list[str] = []
     undo = ctx.on(PING, heard.append)
     ctx.emit(PING, "one")
     undo()
@@ -276,7 +279,7 @@ async def test_dispose_leaves_no_task_file_or_thread() -> None:
     ctx = Context()
 
     async def forever() -> None:
-        with open(os.devnull) as file:
+        with open(os.devnull) as file:  # noqa: ASYNC230 - the file is what is counted
             await asyncio.sleep(1000)
             file.read()
 
@@ -285,7 +288,12 @@ async def test_dispose_leaves_no_task_file_or_thread() -> None:
         stop = threading.Event()
         thread = threading.Thread(target=stop.wait)
         thread.start()
-        ctx.fiber.effect(lambda: (stop.set(), thread.join()))
+
+        def join() -> None:
+            stop.set()
+            thread.join()
+
+        ctx.fiber.effect(join)
 
     ctx.plugin(plugin)
     await asyncio.sleep(0)

@@ -53,8 +53,8 @@ class Cell:
 class Kernel:
     """A running kernel."""
 
-    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
-        self.manager, self.client = manager, client
+    def __init__(self, process: KernelManager, client: BlockingKernelClient) -> None:
+        self.process, self.client = process, client
 
     def start(self, code: str) -> str:
         """Send a cell and return its message id at once."""
@@ -69,7 +69,9 @@ class Kernel:
             self._note(message, cell)
             if message["parent_header"].get("msg_id") != message_id:
                 continue
-            idle = message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+            idle = (
+                message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+            )
             if idle:
                 break
         while True:
@@ -94,11 +96,11 @@ class Kernel:
 
     def interrupt(self) -> None:
         """Press the stop button."""
-        self.manager.interrupt_kernel()
+        self.process.interrupt_kernel()
 
     def signal(self) -> None:
         """Send SIGINT, as a terminal would."""
-        os.kill(self.manager.provisioner.pid, signal.SIGINT)  # type: ignore[union-attr]
+        os.kill(self.process.provisioner.pid, signal.SIGINT)  # type: ignore[union-attr]
 
     @staticmethod
     def _note(message: dict[str, Any], cell: Cell) -> None:
@@ -116,14 +118,14 @@ class Kernel:
 @contextmanager
 def kernel() -> Iterator[Kernel]:
     """A fresh kernel of this environment."""
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel()
-    client = manager.blocking_client()
+    process = KernelManager(kernel_name="python3")
+    process.start_kernel()
+    client = process.blocking_client()
     client.start_channels()
     try:
         client.wait_for_ready(timeout=60)
-        yield Kernel(manager, client)
+        yield Kernel(process, client)
     finally:
         client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
+        process.shutdown_kernel(now=True)
+        process.cleanup_resources()

@@ -57,7 +57,8 @@ def stop_soon(one: Kernel, code: str, after: float = 1.0) -> tuple[float, object
 
 def test_awaited_turn_streams_in_its_cell_and_ends_as_a_static_transcript(shared: Kernel) -> None:
     cell = shared.run(
-        "agent = Agent('main', model=ScriptedModel([[think('hm'), say('Some **words** here. ' * 20)]], pace=1.0))\n"
+        "script = [[think('hm'), say('Some **words** here. ' * 20)]]\n"
+        "agent = Agent('main', model=ScriptedModel(script, pace=1.0))\n"
         "reply = await agent('Hello?')"
     )
 
@@ -134,7 +135,9 @@ def test_interrupt_ends_a_loop_over_prompts_and_leaves_background_turns_alone(
     took, cell = stop_soon(shared, "for n in range(3):\n    await agent(f'prompt {n}')")
 
     assert took < 0.5
-    assert getattr(cell, "error", "") == "AgentError: this cell was interrupted; run it again to go on"
+    assert (
+        getattr(cell, "error", "") == "AgentError: this cell was interrupted; run it again to go on"
+    )
     assert shared.value("endings(agent), endings(other)") == "(['aborted'], [])"
     assert shared.value("(await background).text") == "'a b'"
 
@@ -146,6 +149,42 @@ def test_stop_works_from_another_thread_and_says_why(shared: Kernel) -> None:
 
     assert shared.value("reply.reason.kind, reply.reason.reason") == "('aborted', 'enough')"
     assert cell.status == "ok"
+
+
+@pytest.mark.rule("C8")
+def test_turn_can_be_started_and_awaited_from_another_thread(shared: Kernel) -> None:
+    shared.run("agent = Agent('main', model=quick()); replies = []")
+    shared.run(
+        "def elsewhere():\n"
+        "    async def main():\n"
+        "        replies.append(await agent.send('from afar'))\n"
+        "    asyncio.run(main())\n"
+        "thread = threading.Thread(target=elsewhere); thread.start()\n"
+        "while not replies:\n"
+        "    await asyncio.sleep(0.02)"
+    )
+
+    assert shared.value("replies[0].text, agent.session.turn") == "('An answer.', 1)"
+
+
+@pytest.mark.rule("M7")
+def test_turn_with_two_tools_runs_through_the_real_client(shared: Kernel) -> None:
+    cell = shared.run(
+        "from dsh_nb.testing import MessagesServer, reply\n"
+        "def add(a: int, b: int) -> int:\n    '''Add.'''\n    return a + b\n"
+        "def upper(text: str) -> str:\n    '''Shout.'''\n    return text.upper()\n"
+        "script = [reply.calls(('add', {'a': 2, 'b': 3}), ('upper', {'text': 'hi'})),"
+        " reply.thinking('so', text='**5** and HI')]\n"
+        "with MessagesServer(script) as server:\n"
+        "    here = dict(model='claude-x', base_url=server.base_url)\n"
+        "    agent = Agent('main', tools=[add, upper], **here)\n"
+        "    said = await agent('Do both')\n"
+        "    await agent.dispose()\n"
+        "print(server.problems, said.ok, said.text)"
+    )
+
+    assert cell.stdout == "[] True **5** and HI\n", cell
+    assert "HI" in cell.shown[0]
 
 
 def test_rerun_of_the_cell_replaces_the_agent_and_its_tool(shared: Kernel) -> None:
@@ -270,7 +309,7 @@ def test_run_sync_works_and_warns_where_nest_asyncio_1_was_applied(fresh: Kernel
 def test_kernel_ends_without_complaint_while_a_turn_runs(fresh: Kernel) -> None:
     cell = fresh.run("agent = Agent('main', model=slow())\nturn = agent('Go')")
 
-    fresh.manager.shutdown_kernel(now=False)
+    fresh.process.shutdown_kernel(now=False)
 
     assert "destroyed" not in cell.stderr
 

@@ -237,7 +237,7 @@ async def test_pings_noise_and_odd_line_ends_leave_the_text_exact() -> None:
 
 
 async def test_unknown_block_is_kept_and_sent_back_untouched() -> None:
-    odd = {"type": "dream", "content": {"deep": [1, None]}}
+    odd: dict[str, Any] = {"type": "dream", "content": {"deep": [1, None]}}
     script = [
         reply.blocks([odd, {"type": "text", "text": "hello"}], stop_reason="end_turn"),
         reply.text("bye"),
@@ -327,7 +327,7 @@ async def test_every_stop_reason_has_its_ending(reason: Any, kind: str, code: st
 
 
 async def test_paused_turn_is_sent_back_unchanged_with_nothing_added() -> None:
-    paused = [
+    paused: list[dict[str, Any]] = [
         {"type": "text", "text": "Searching. "},
         {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "x"}},
     ]
@@ -474,14 +474,14 @@ async def test_usage_is_set_by_the_newest_report_and_never_summed() -> None:
     made = replace(
         made,
         usage={"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 5},
-        usage_steps=[
+        usage_steps=(
             {"output_tokens": 7},
             {
                 "output_tokens": 15,
                 "input_tokens": 30,
                 "output_tokens_details": {"thinking_tokens": 4},
             },
-        ],
+        ),
     )
 
     assembled = await answer([made])
@@ -502,7 +502,12 @@ async def test_interrupted_attempt_keeps_its_last_numbers_and_is_flagged() -> No
 
 @pytest.mark.parametrize(
     ("status", "type", "tries"),
-    [(400, "invalid_request_error", 1), (401, "authentication_error", 1), (529, "overloaded_error", 4), (429, "rate_limit_error", 4)],
+    [
+        (400, "invalid_request_error", 1),
+        (401, "authentication_error", 1),
+        (529, "overloaded_error", 4),
+        (429, "rate_limit_error", 4),
+    ],
 )
 async def test_providers_error_is_shown_and_the_session_goes_on(
     status: int, type: str, tries: int
@@ -529,9 +534,9 @@ async def test_retry_after_longer_than_the_limit_is_not_waited_for() -> None:
 
 async def test_server_that_is_not_there_is_a_connection_error() -> None:
     model = AnthropicModel(api_key="k", base_url="http://127.0.0.1:9")
+    request = ModelRequest(MODEL, [Message("user", (TextBlock("x"),))])
     with pytest.raises(LlmError, match="connection to the provider failed") as caught:
-        async for _ in model.stream(ModelRequest(MODEL, [Message("user", (TextBlock("x"),))])):
-            pass
+        await _drain(model.stream(request))
     await model.close()
 
     assert caught.value.code == "CONNECTION"
@@ -541,8 +546,8 @@ async def test_server_that_is_not_there_is_a_connection_error() -> None:
 async def test_silent_server_is_a_timeout_and_a_stopped_stream_frees_its_connection(
     transport: Any,
 ) -> None:
-    with pytest.raises(LlmError) as caught:
-        stalled = reply.text("Hello you").stall(after_events=3, seconds=30)
+    stalled = reply.text("Hello you").stall(after_events=3, seconds=30)
+    with pytest.raises(LlmError, match="failed") as caught:
         await answer([stalled], timeout_seconds=0.2, transport=transport)
 
     assert caught.value.code == "TIMEOUT"
@@ -589,7 +594,7 @@ async def test_connection_is_used_again_for_the_next_step() -> None:
 
 
 def test_missing_key_is_told_at_once_and_a_local_server_needs_none() -> None:
-    with pytest.raises(MissingKeyError, match='ANTHROPIC_API_KEY; set it, pass api_key='):
+    with pytest.raises(MissingKeyError, match="ANTHROPIC_API_KEY; set it, pass api_key="):
         AnthropicModel()
     local = AnthropicModel(base_url="http://localhost:11434")
 
@@ -637,7 +642,9 @@ def _replies() -> st.SearchStrategy[Reply]:
 @pytest.mark.rule("S7")
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    actions=st.lists(st.sampled_from(["say", "steer", "abort", "inject", "resume"]), min_size=2, max_size=8),
+    actions=st.lists(
+        st.sampled_from(["say", "steer", "abort", "inject", "resume"]), min_size=2, max_size=8
+    ),
     replies=st.lists(_replies(), min_size=1, max_size=12),
 )
 def test_no_request_of_a_random_session_is_one_that_the_api_refuses(

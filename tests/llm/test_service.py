@@ -120,7 +120,12 @@ def test_naming_a_model_twice_registers_nothing(llm: LlmService) -> None:
 def test_exact_name_wins_over_a_pattern_and_a_long_pattern_over_a_short_one(
     llm: LlmService, model: str, served_by: str
 ) -> None:
-    for name, pattern in [("any", "*"), ("long", "claude-*"), ("exact", "claude-x"), ("short", "cl*")]:
+    for name, pattern in [
+        ("any", "*"),
+        ("long", "claude-*"),
+        ("exact", "claude-x"),
+        ("short", "cl*"),
+    ]:
         llm.register(ScriptedModel([], name=name), [pattern])
 
     assert llm.adapter(model).name == served_by
@@ -159,6 +164,12 @@ async def test_registering_for_a_fiber_that_is_gone_registers_nothing(llm: LlmSe
     with pytest.raises(DisposedError, match="plugin 'gone' is disposed"):
         llm.register(ScriptedModel([]), ["a"], ctx=fiber.ctx)
     assert llm.models() == []
+
+
+def test_one_name_may_be_given_as_it_is(llm: LlmService) -> None:
+    llm.register(ScriptedModel([]), "scripted")
+
+    assert llm.models() == ["scripted"]
 
 
 @pytest.mark.rule("C4")
@@ -267,9 +278,7 @@ async def test_generate_passes_both_waterfalls_from_the_outside_in(llm: LlmServi
         seen.append(f"generate {request.model}")
         return await proceed(ModelRequest("scripted", ()))
 
-    async def pieces(
-        request: ModelRequest, proceed: ProceedPipe[Chunk]
-    ) -> AsyncIterator[Chunk]:
+    async def pieces(request: ModelRequest, proceed: ProceedPipe[Chunk]) -> AsyncIterator[Chunk]:
         seen.append(f"stream {request.model}")
         async for chunk in proceed():
             yield chunk

@@ -79,15 +79,25 @@ def test_blocks_come_in_stream_order_as_they_complete() -> None:
 
 
 def test_what_was_visible_leaves_half_calls_out() -> None:
-    chunks: list[Chunk] = [TextDelta(0, "so far"), ToolCallDelta(1, "c", "{", "add"), TextDelta(2, "")]
+    chunks: list[Chunk] = [
+        TextDelta(0, "so far"),
+        ToolCallDelta(1, "c", "{", "add"),
+        TextDelta(2, ""),
+    ]
 
     assert assemble(chunks).visible() == (TextBlock("so far"),)
     assert assemble(chunks).reason is None
 
 
 def test_retry_withdraws_what_was_streamed() -> None:
-    assembler = assemble([TextDelta(0, "old"), UsageChunk(Usage(1)), Retry(1, "lost", "CONNECTION")])
+    assembler = assemble(
+        [TextDelta(0, "old"), UsageChunk(Usage(1)), Retry(1, "lost", "CONNECTION")]
+    )
     assembler.feed(TextDelta(0, "new"))
     assembler.feed(STOP)
 
-    assert (assembler.blocks(), assembler.usage, assembler.attempt) == ((TextBlock("new"),), None, 2)
+    assert (assembler.blocks(), assembler.usage, assembler.attempt) == (
+        (TextBlock("new"),),
+        None,
+        2,
+    )

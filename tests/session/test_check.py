@@ -31,12 +31,18 @@ def test_whole_log_passes() -> None:
     ("spoil", "problem"),
     [
         (lambda log: log.turn(), "begins turn 2 inside turn 1"),
-        (lambda log: log.says("a").end_step().end_turn().end_turn(), "ends turn 1, which is not open"),
+        (
+            lambda log: log.says("a").end_step().end_turn().end_turn(),
+            "ends turn 1, which is not open",
+        ),
         (lambda log: log.end_turn(), "while step 1 is open"),
         (lambda log: log.step(), "begins step 2 of turn 1 out of place"),
         (lambda log: log.says("a").says("b"), "chunk after the message"),
         (lambda log: log.says(CALL).end_step(), r"calls \['c1'\] have no result"),
-        (lambda log: log.says(CALL).call("c1").result("c1").result("c1"), "'c1', which is not open"),
+        (
+            lambda log: log.says(CALL).call("c1").result("c1").result("c1"),
+            "'c1', which is not open",
+        ),
         (lambda log: log.says("a").call("c9"), "starts call 'c9', which is not waiting"),
         (lambda log: log.says("a").result("c9"), "answers call 'c9', which is not open"),
         (lambda log: log.says("a", usage=Usage(-1)), "negative count"),

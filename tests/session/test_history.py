@@ -42,7 +42,7 @@ def short(messages: HistoryView) -> list[str]:
 def _block(block: object) -> str:
     if isinstance(block, ToolResultBlock):
         return f"{block.tool_call_id}={text_of(block.content)}"
-    return getattr(block, "text", None) or getattr(block, "id", "?")
+    return str(getattr(block, "text", None) or getattr(block, "id", "?"))
 
 
 @pytest.mark.rule("S4")
@@ -121,7 +121,9 @@ def test_missing_results_say_whether_the_call_had_started(done: tuple[str, ...])
 
 @pytest.mark.rule("S7")
 @pytest.mark.parametrize("order", [*itertools.permutations(["c1", "c2", "context"])])
-def test_results_come_right_after_their_calls_whatever_arrives_between(order: tuple[str, ...]) -> None:
+def test_results_come_right_after_their_calls_whatever_arrives_between(
+    order: tuple[str, ...],
+) -> None:
     log = LogBuilder().user("hi").turn().step().says(CALL, OTHER)
     for what in order:
         log.context("note") if what == "context" else log.result(what)
@@ -149,7 +151,9 @@ def test_blank_result_is_shown_as_such() -> None:
 
 def test_refused_exchange_is_not_shown_again() -> None:
     log = LogBuilder().user("good").turn().step().says("fine").end_step().end_turn()
-    log.user("bad").turn().step().says("No.", stop="refusal").end_step().end_turn("error", "REFUSAL")
+    log.user("bad").turn().step().says("No.", stop="refusal").end_step().end_turn(
+        "error", "REFUSAL"
+    )
     log.user("good again")
 
     assert short(derive_messages(log.events)) == ["u:good", "a:fine", "u:good again"]
@@ -159,7 +163,9 @@ def test_continuation_after_an_answer_asks_the_model_to_go_on() -> None:
     log = LogBuilder().user("hi").turn().step().says("part").end_step().end_turn()
     log.add("turn/start", {"turn": 2, "trigger": {"kind": "continuation"}})
 
-    assert short(derive_messages(log.events))[-1] == 'u:<context source="harness">Continue.</context>'
+    assert (
+        short(derive_messages(log.events))[-1] == 'u:<context source="harness">Continue.</context>'
+    )
 
 
 def test_paused_server_call_without_answer_is_dropped_when_a_user_speaks() -> None:
@@ -205,7 +211,10 @@ def _build(actions: list[str]) -> LogBuilder:
             (log.context if action == "context" else log.steer)("x")
             log.says("ok")
         else:
-            calls = [ToolCallBlock(f"n{next(numbers)}", "add", "{}") for _ in range(1 + (action != "call"))]
+            calls = [
+                ToolCallBlock(f"n{next(numbers)}", "add", "{}")
+                for _ in range(1 + (action != "call"))
+            ]
             log.says(*calls)
             for call in calls[: 1 if action == "abort" else None]:
                 log.call(call.id).result(call.id)

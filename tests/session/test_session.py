@@ -91,7 +91,9 @@ def test_listener_that_raises_reaches_the_appender_and_the_event_stays() -> None
 def test_json_of_a_known_type_becomes_its_struct_with_camel_case_keys() -> None:
     session = Session("s")
 
-    event = session.append("tool/call", {"turn": 1, "step": 1, "callId": "c", "name": "f", "arguments": ""})
+    event = session.append(
+        "tool/call", {"turn": 1, "step": 1, "callId": "c", "name": "f", "arguments": ""}
+    )
 
     assert event.data.call_id == "c"
     assert json.loads(msgspec.json.encode(event))["data"]["callId"] == "c"

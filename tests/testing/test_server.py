@@ -17,9 +17,11 @@ from anthropic.types import ContentBlockParam, Message, MessageParam
 
 from dsh_nb.messages import JsonObject
 from dsh_nb.testing.clock import FakeClock
-from dsh_nb.testing.replies import Reply, blocks_in, reply
+from dsh_nb.testing.replies import Reply, reply
 from dsh_nb.testing.server import MessagesServer, RecordedRequest
+from dsh_nb.testing.sse import blocks_in
 
+VERSION = {"anthropic-version": "2023-06-01"}
 HI: list[MessageParam] = [{"role": "user", "content": "Hi"}]
 WORDS = "Grüße, \u2028 \u0085 \U0001f600 und “mehr”"
 RECORDED = (
@@ -61,7 +63,7 @@ async def bytes_from(server: MessagesServer) -> bytes:
     async with httpx2.AsyncClient() as client:
         answer = await client.post(
             f"{server.base_url}/v1/messages",
-            headers={"x-api-key": "secret", "Authorization": "Bearer secret"},
+            headers={"x-api-key": "secret", "Authorization": "Bearer secret", **VERSION},
             json={"model": "m", "max_tokens": 9, "messages": HI, "stream": True},
         )
         return answer.content
@@ -256,7 +258,8 @@ async def test_stall_lasts_until_the_client_goes() -> None:
 @pytest.mark.parametrize("stage", ["connected", "half a request", "half a reply"])
 def test_server_closes_in_the_middle(stage: str) -> None:
     request = (
-        b"POST /v1/messages HTTP/1.1\r\nx-api-key: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        b"POST /v1/messages HTTP/1.1\r\nx-api-key: x\r\nanthropic-version: 1\r\n"
+        b"transfer-encoding: chunked\r\n\r\n"
         b"2\r\n{}\r\n0\r\n\r\n"
     )
     before = threading.active_count()
@@ -292,16 +295,89 @@ async def test_script_gives_one_reply_for_each_request() -> None:
         [{"type": "text", "text": "one"}],
         [{"type": "text", "text": "Hi"}],
     ]
+    assert server.problems == [
+        "script: the script raised KeyError('oops')",
+        "script: the script is over; give it a reply for this request",
+    ]
+    assert [len(request.problems) for request in server.requests] == [0, 0, 1, 1]
+
+
+async def test_callable_that_gives_no_reply_is_a_problem_of_the_script() -> None:
+    script = cast("Callable[[JsonObject], Reply]", lambda body: "Hello")  # as a test may err
+    with MessagesServer(script) as server:
+        async with client_of(server) as client:
+            with pytest.raises(anthropic.InternalServerError, match="not a Reply"):
+                await stream(client)
+
+    [problem] = server.problems
+    assert problem.startswith("script: the script raised TypeError(")
+
+
+async def test_server_serves_inside_async_with() -> None:
+    async with MessagesServer([reply.text("Hello")]) as server, client_of(server) as client:
+        message = await stream(client)
+
+    assert blocks_of(message) == [{"type": "text", "text": "Hello"}]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(server.base_url.rpartition(":")[2])))
+    assert all(thread.name != "messages-server" for thread in threading.enumerate())
+
+
+async def test_tokens_are_counted_by_the_same_rules_and_without_the_script() -> None:
+    longer: list[MessageParam] = [{"role": "user", "content": "Hi " * 100}]
+    async with MessagesServer([reply.text("x")]) as server, client_of(server) as client:
+        few = await client.messages.count_tokens(model="m", messages=HI)
+        many = await client.messages.count_tokens(model="m", messages=longer)
+        with pytest.raises(anthropic.BadRequestError, match="text must not be blank"):
+            await client.messages.count_tokens(
+                model="m", messages=[{"role": "user", "content": " "}]
+            )
+        await stream(client)
+
+    assert 0 < few.input_tokens < many.input_tokens
+    assert server.problems == ["messages.0.content: text must not be blank"]
+
+
+async def test_request_id_is_in_the_headers_and_in_the_body_of_an_error() -> None:
+    script = [reply.text("x"), reply.error(529, "overloaded_error", "Overloaded")]
+    body = {"model": "m", "max_tokens": 9, "messages": HI}
+    with MessagesServer(script) as server:
+        async with httpx2.AsyncClient(headers={"x-api-key": "x", **VERSION}) as client:
+            whole, failed, refused = [
+                await client.post(f"{server.base_url}/v1/messages", json=one)
+                for one in (body, body, {})
+            ]
+
+    ids = [answer.headers["request-id"] for answer in (whole, failed, refused)]
+    assert "request_id" not in whole.json()
+    assert [answer.json()["request_id"] for answer in (failed, refused)] == ids[1:]
+    assert len(set(ids)) == 3
+
+
+async def test_request_id_of_a_scripted_error_is_kept() -> None:
+    script = reply.error(500, "api_error", "no", {"request-id": "req_1"})
+    with MessagesServer([script]) as server:
+        async with client_of(server) as client:
+            with pytest.raises(anthropic.InternalServerError, match="'request_id': 'req_1'"):
+                await stream(client)
 
 
 async def test_one_callable_answers_all_requests_on_one_connection() -> None:
     with MessagesServer(lambda body: reply.text("again")) as server:
         async with client_of(server) as client:
             messages = [await stream(client) for _ in range(3)]
-            connections = len(server._connections)
 
     assert len({message.id for message in messages}) == 3
-    assert connections == 1
+    assert server.connections == 1
+
+
+async def test_connection_of_each_client_is_counted() -> None:
+    with MessagesServer(lambda body: reply.text("again")) as server:
+        for _ in range(2):
+            async with client_of(server) as client:
+                await stream(client)
+
+    assert server.connections == 2
 
 
 async def test_request_that_breaks_a_rule_is_refused_and_uses_no_reply() -> None:
@@ -348,33 +424,30 @@ async def test_thinking_is_taken_back_when_all_of_it_was_sent(cut: bool) -> None
     )
 
 
-async def test_paths_and_keys_are_checked() -> None:
+async def test_paths_keys_and_versions_are_checked() -> None:
     with MessagesServer([]) as server:
         async with httpx2.AsyncClient(base_url=server.base_url) as client:
             key = {"authorization": "Bearer x"}
             answers = [
-                await client.get("/v1/models?limit=2", headers=key),
+                await client.get("/v1/models?limit=2", headers={**key, **VERSION}),
                 await client.get("/v1/messages", headers=key),
                 await client.post("/v1/messages", json={}),
+                await client.post("/v1/messages", headers=key, json={}),
             ]
 
-    assert [answer.status_code for answer in answers] == [200, 404, 401]
+    assert [answer.status_code for answer in answers] == [200, 404, 401, 400]
     assert [model["id"] for model in answers[0].json()["data"]] == [
         "claude-test",
         "claude-test-small",
     ]
-    assert [answer.json() for answer in answers[1:]] == [
-        {
-            "type": "error",
-            "error": {"type": "not_found_error", "message": "no such path: GET /v1/messages"},
-        },
-        {
-            "type": "error",
-            "error": {"type": "authentication_error", "message": "x-api-key header is required"},
-        },
+    assert [answer.json()["error"] for answer in answers[1:]] == [
+        {"type": "not_found_error", "message": "no such path: GET /v1/messages"},
+        {"type": "authentication_error", "message": "x-api-key header is required"},
+        {"type": "invalid_request_error", "message": "anthropic-version: header is required"},
     ]
     assert [request.path for request in server.requests] == [
         "/v1/models?limit=2",
+        "/v1/messages",
         "/v1/messages",
         "/v1/messages",
     ]
@@ -388,7 +461,9 @@ async def test_body_in_chunks_is_read_whole() -> None:
 
     with MessagesServer([]) as server:
         async with httpx2.AsyncClient(base_url=server.base_url) as client:
-            await client.post("/v1/messages", content=chunks(), headers={"x-api-key": "x"})
+            await client.post(
+                "/v1/messages", content=chunks(), headers={"x-api-key": "x", **VERSION}
+            )
 
     assert [(request.body, request.problems) for request in server.requests] == [
         (

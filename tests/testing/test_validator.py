@@ -19,8 +19,13 @@ SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 CITED = {"type": "text", "text": "see", "citations": [{"cited_text": "x"}]}
 CALL = {"type": "tool_use", "id": "t1", "name": "add", "input": {}, "caller": {"type": "direct"}}
-SENT: list[JsonObject] = [THINKING, REDACTED, SEARCH, FOUND, CITED, CALL]
+SECOND = {"type": "tool_use", "id": "t2", "name": "add", "input": {"a": 1}}
+SENT: list[list[JsonObject]] = [
+    [THINKING, REDACTED, SEARCH, FOUND, CITED, CALL, SECOND],
+    [{"type": "text", "text": "Wait"}, SEARCH],
+]
 MARK = {"type": "ephemeral"}
+PAPER = {"type": "text", "media_type": "text/plain", "data": "A paper."}
 
 
 def image(media_type: str = "image/png", content: str = PNG) -> JsonObject:
@@ -30,7 +35,6 @@ def image(media_type: str = "image/png", content: str = PNG) -> JsonObject:
 
 def big_request() -> JsonObject:
     """A valid request with something of everything; its blocks are in `SENT`."""
-    second_call = {"type": "tool_use", "id": "t2", "name": "add", "input": {"a": 1}}
     return {
         "model": "claude-test",
         "max_tokens": 4096,
@@ -46,7 +50,7 @@ def big_request() -> JsonObject:
             {"role": "user", "content": "Hi"},
             {
                 "role": "assistant",
-                "content": [THINKING, REDACTED, SEARCH, FOUND, CITED, CALL, second_call],
+                "content": [THINKING, REDACTED, SEARCH, FOUND, CITED, CALL, SECOND],
             },
             {
                 "role": "user",
@@ -60,6 +64,7 @@ def big_request() -> JsonObject:
                     {"type": "text", "text": "Go on \u2028 \U0001f600", "cache_control": MARK},
                     image() | {"cache_control": MARK},
                     {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}},
+                    {"type": "document", "title": "A", "context": None, "source": PAPER},
                 ],
             },
         ],
@@ -69,7 +74,7 @@ def big_request() -> JsonObject:
 def test_big_valid_request_has_no_findings() -> None:
     body = big_request()
 
-    assert validate_request(body, raw=json.dumps(body).encode(), sent_blocks=SENT) == []
+    assert validate_request(body, raw=json.dumps(body).encode(), sent_messages=SENT) == []
 
 
 def test_paused_message_may_be_the_last() -> None:
@@ -79,7 +84,7 @@ def test_paused_message_may_be_the_last() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": "Wait"}, SEARCH]},
     ]
 
-    assert validate_request(body, sent_blocks=SENT) == []
+    assert validate_request(body, sent_messages=SENT) == []
 
 
 def set_at(*path: object) -> Callable[[JsonObject], None]:
@@ -288,7 +293,15 @@ BROKEN = {
     ),
     "image url": (
         set_at(*content(2, 4, "source"), {"type": "url"}),
-        "messages.2.content.4.source.url: must be a string",
+        "messages.2.content.4.source.url: only https URLs are supported",
+    ),
+    "image http url": (
+        set_at(*content(2, 4, "source", "url"), "http://x.test/a.png"),
+        "messages.2.content.4.source.url: only https URLs are supported",
+    ),
+    "image file": (
+        set_at(*content(2, 4, "source"), {"type": "file"}),
+        "messages.2.content.4.source.file_id: must be a string",
     ),
     "thinking changed": (
         set_at(*content(1, 0, "signature"), "eA=="),
@@ -300,7 +313,7 @@ BROKEN = {
     ),
     "thinking out of order": (
         swap_thinking,
-        "messages.1.content.1: the thinking block comes in another order than it was sent",
+        "messages.1.content.0: the redacted_thinking block was not sent in this place",
     ),
     "server block changed": (
         set_at(*content(1, 3, "content"), None),
@@ -326,9 +339,17 @@ BROKEN = {
         set_at(*content(2, 3, "name"), "a.png"),
         "messages.2.content.3.image.name: extra inputs are not permitted",
     ),
+    "key on a document": (
+        set_at(*content(2, 5, "name"), "a.txt"),
+        "messages.2.content.5.document.name: extra inputs are not permitted",
+    ),
+    "key on a search result": (
+        add_at(*content(2), {"type": "search_result", "url": "https://x.test"}),
+        "messages.2.content.6.search_result.url: extra inputs are not permitted",
+    ),
     "call from the user": (
-        add_at(*content(2), {**CALL, "id": "t9"}),
-        "messages.2.content.5.type: 'tool_use' is no block of a user message",
+        add_at(*content(2), {**SECOND, "id": "t9"}),
+        "messages.2.content.6.type: 'tool_use' is no block of a user message",
     ),
     "tool name": (
         set_at("tools", 0, "name", "a.b"),
@@ -367,6 +388,44 @@ BROKEN = {
         set_at(*content(2, 0, "content"), [{"type": "document"}]),
         "messages.2.content.0.content: must be a string or a list of text and image blocks",
     ),
+    "blank result": (
+        set_at(*content(2, 1, "content"), " \n"),
+        "messages.2.content.1.content: text must not be blank",
+    ),
+    "choice shape": (
+        set_at("tool_choice", "auto"),
+        "tool_choice.type: must be auto, any, tool or none",
+    ),
+    "choice kind": (
+        set_at("tool_choice", {"type": "required"}),
+        "tool_choice.type: must be auto, any, tool or none",
+    ),
+    "choice key": (
+        set_at("tool_choice", {"type": "auto", "name": "add"}),
+        "tool_choice.auto.name: extra inputs are not permitted",
+    ),
+    "choice flag": (
+        set_at("tool_choice", {"type": "auto", "disable_parallel_tool_use": 1}),
+        "tool_choice.disable_parallel_tool_use: must be a boolean",
+    ),
+    "choice of no tool": (
+        lambda body: body.update(
+            tool_choice={"type": "tool", "name": "sub"}, thinking={"type": "disabled"}
+        ),
+        "tool_choice.name: must be one of the tools, not 'sub'",
+    ),
+    "choice without tools": (
+        lambda body: body.update(tool_choice={"type": "auto"}, tools=[]),
+        "tool_choice: may only be specified while providing tools",
+    ),
+    "forced choice while thinking": (
+        set_at("tool_choice", {"type": "any"}),
+        "thinking: may not be enabled when tool_choice forces tool use",
+    ),
+    "server call without a result": (
+        delete_at(*content(1, 3)),
+        "messages.1.content.2: no result for the server_tool_use 'srvtoolu_1' in its message",
+    ),
     "result error flag": (
         set_at(*content(2, 1, "is_error"), "yes"),
         "messages.2.content.1.is_error: must be a boolean",
@@ -378,13 +437,41 @@ BROKEN = {
 }
 
 
+VALID = {
+    "choice of one": lambda body: body.update(
+        tool_choice={"type": "tool", "name": "add", "disable_parallel_tool_use": True},
+        thinking={"type": "disabled"},
+    ),
+    "choice of any": lambda body: body.update(
+        tool_choice={"type": "any"}, thinking={"type": "disabled"}
+    ),
+    "free choice": set_at("tool_choice", {"type": "auto", "disable_parallel_tool_use": False}),
+    "choice of none": set_at("tool_choice", {"type": "none"}),
+    "result text": set_at(*content(2, 1, "content"), " x"),
+    "image file": set_at(*content(2, 4, "source"), {"type": "file", "file_id": "file_1"}),
+    "document keys": set_at(*content(2, 5, "citations"), {"enabled": True}),
+    "search result": add_at(
+        *content(2), {"type": "search_result", "source": "s", "title": "t", "content": []}
+    ),
+    "client's result left out": delete_at(*content(2, 1, "content")),
+}
+
+
+@pytest.mark.parametrize("neighbour", VALID)
+def test_request_that_breaks_no_rule_has_no_finding(neighbour: str) -> None:
+    body = copy.deepcopy(big_request())
+    VALID[neighbour](body)
+
+    assert validate_request(body, sent_messages=SENT) == []
+
+
 @pytest.mark.parametrize("rule", BROKEN)
 def test_request_that_breaks_one_rule_has_one_finding(rule: str) -> None:
     break_it, finding = BROKEN[rule]
     body = copy.deepcopy(big_request())
     break_it(body)
 
-    assert validate_request(body, sent_blocks=SENT) == [finding]
+    assert validate_request(body, sent_messages=SENT) == [finding]
 
 
 @pytest.mark.parametrize(
@@ -426,4 +513,14 @@ def test_keys_of_the_server_are_refused_when_it_never_sent_them() -> None:
 
     assert validate_request(body) == [
         "messages.1.content.0.text.citations: extra inputs are not permitted"
+    ]
+
+
+def test_count_needs_no_max_tokens_and_takes_none() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+    assert validate_request(body, counting=True) == []
+    assert validate_request(body) == ["max_tokens: must be a positive integer"]
+    assert validate_request({**body, "max_tokens": 9}, counting=True) == [
+        "max_tokens: extra inputs are not permitted"
     ]

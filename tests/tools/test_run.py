@@ -327,7 +327,7 @@ def counting() -> Iterator[str]:
     """Count."""
     yield "one"
     yield "two"
-    return "three"  # noqa: B901  # a tool may
+    return "three"  # a tool may
 
 
 async def acounting() -> AsyncIterator[str]:

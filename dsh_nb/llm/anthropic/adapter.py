@@ -78,7 +78,7 @@ class AnthropicModel:
         if api_key is None and not has_key():
             raise MissingKeyError(
                 "no key for the Messages API was given or found in ANTHROPIC_API_KEY; set it, pass "
-                'api_key=, name a local server with base_url=, or use model="demo", which needs none'
+                'api_key=, name a local server with base_url=, or use model="demo"'
             )
         self.base_url = base_url
         self._api_key = api_key

@@ -16,7 +16,6 @@ from dsh_nb.messages import (
     ImageBlock,
     JsonObject,
     Message,
-    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -36,7 +35,7 @@ _MAGIC = (
 
 
 class WireBlocks(NamedTuple):
-    """The blocks of a message on the wire, and the positions of those that asked for a cache mark."""
+    """The blocks of a message on the wire, and which of them asked for a cache mark."""
 
     blocks: list[JsonObject]
     cached: list[int]

@@ -97,8 +97,8 @@ class WireHistory:
         return b"[" + b",".join(parts) + b"]"
 
     def spots(self) -> list[_Spot]:
-        """Where marks are wanted: what was asked for, and the ends of the two newest user messages."""
-        newest = [n for n in range(len(self.groups) - 1, max(-1, len(self.groups) - 5), -1)]
+        """Where marks are wanted: as asked for, and at the two newest user messages."""
+        newest = list(range(len(self.groups) - 1, max(-1, len(self.groups) - 5), -1))
         users = [n for n in newest if self.groups[n].role == "user"][:2]
         wanted = {*self.asked, *(_Spot(n, len(self.groups[n].blocks) - 1) for n in users)}
         return sorted(wanted)
