@@ -229,18 +229,23 @@ class History:
         self._messages.append(message)
 
     def _drop_unanswered_server_calls(self) -> None:
-        """A paused message that was never resumed must not keep a server's call without answer."""
-        last = self._messages[-1]
-        answered = {_answers(block) for block in last.content}
-        kept = tuple(block for block in last.content if _calls_server(block) in (None, *answered))
-        if kept == last.content:
-            return
-        position = len(self._messages) - 1
-        self._messages = [
-            *self._messages[:position],
-            *([Message("assistant", kept)] if kept else []),
+        """A paused message that was never resumed must not keep a server's call without answer.
+
+        What resumed a paused message is one message with it for the provider.
+        """
+        start = len(self._messages)
+        while start and self._messages[start - 1].role == "assistant":
+            start -= 1
+        said = self._messages[start:]
+        answered = {_answers(block) for message in said for block in message.content}
+        contents = [
+            tuple(block for block in message.content if _calls_server(block) in (None, *answered))
+            for message in said
         ]
-        self._folds = {}
+        kept = [Message("assistant", content) for content in contents if content]
+        if kept != said:
+            self._messages = [*self._messages[:start], *kept]
+            self._folds = {}
 
     def _close_calls(self) -> None:
         self._messages.extend(self._open_tail())

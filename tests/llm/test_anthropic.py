@@ -340,6 +340,24 @@ async def test_paused_turn_is_sent_back_unchanged_with_nothing_added() -> None:
         assert (one.ending.kind, one.server.problems) == ("completed", [])
 
 
+async def test_paused_turn_whose_resumption_is_cut_does_not_poison_the_session() -> None:
+    """A server's call without an answer once stayed in the history, and every request failed."""
+    paused: list[dict[str, Any]] = [
+        {"type": "text", "text": "Searching. "},
+        {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "x"}},
+    ]
+    script = [
+        reply.blocks(paused, stop_reason="pause_turn"),
+        reply.text("Found it now").cut(after_events=4),
+        reply.text("more"),
+    ]
+    async with run(script) as one:
+        await one.test.say("hi")
+        await one.test.say("again")
+
+        assert (one.ending.kind, one.server.problems) == ("completed", [])
+
+
 async def test_refused_exchange_is_visible_not_retried_and_not_sent_again() -> None:
     script = [reply.raw((DATA / "refusal_response.txt").read_bytes()), reply.text("Sure")]
     async with run(script, plugins=[fast_retry]) as one:

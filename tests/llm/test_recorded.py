@@ -303,12 +303,15 @@ async def test_log_without_chunks_answers_from_its_messages() -> None:
     ]
 
 
-async def test_interrupted_message_without_chunks_has_no_finish() -> None:
+async def test_interrupted_message_without_chunks_ends_aborted() -> None:
     log = LogBuilder().user("hi").turn().step()
     message = {"turn": 1, "step": 1, "content": [{"type": "text", "text": "so"}]}
     log.add("assistant/message", {**message, "interrupted": True}).end_step().end_turn("aborted")
 
-    assert await chunks_of(RecordedModel(log.events), log) == [BlockEnd(0, TextBlock("so"))]
+    assert await chunks_of(RecordedModel(log.events), log) == [
+        BlockEnd(0, TextBlock("so")),
+        Finish(FinishReason("aborted")),
+    ]
 
 
 async def test_failure_after_a_whole_answer_is_not_the_models() -> None:

@@ -248,8 +248,8 @@ async def test_abort_is_felt_at_once_during_the_wait() -> None:
     model = ScriptedModel([[say("half"), fail("busy")], say("ok")])
     async with retried(model, RetryConfig(first_delay_seconds=20)) as test:
         test.agent.send("hi")
-        while not retries(test.log):
-            await asyncio.sleep(0)
+        await test.until("assistant/chunk", 4)  # start, half, end, retry
+        assert len(retries(test.log)) == 1
         begin = time.monotonic()
         test.agent.abort("enough")
         await test.idle()

@@ -15,6 +15,7 @@ from dsh_nb.llm.scripted import ScriptedModel, call, fail, say, think
 from dsh_nb.messages import (
     BlockEnd,
     BlockStart,
+    Chunk,
     Finish,
     FinishReason,
     ImageBlock,
@@ -205,14 +206,15 @@ def test_text_is_what_was_said_streamed_called_or_failed() -> None:
     log = LogBuilder()
     content = (TextBlock("look "), ImageBlock("data:image/png;base64,AA=="), TextBlock("here"))
     log.add("user/message", UserMessage(content, Source())).turn().step()
-    for chunk in [
+    chunks: list[Chunk] = [
         BlockStart(0, "text"),
         TextDelta(0, "hel"),
         ReasoningDelta(1, "hm"),
         ToolCallDelta(2, "c1", '{"a"', "add"),
         BlockEnd(0, TextBlock("hello")),
         Finish(FinishReason("stop")),
-    ]:
+    ]
+    for chunk in chunks:
         log.chunk(chunk)
     log.add("assistant/message", AssistantMessage(1, 1, (TextBlock("hello"),)))
     log.call("c1", "add", "{}").result("c1", "3").end_step()

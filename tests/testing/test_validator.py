@@ -422,10 +422,6 @@ BROKEN = {
         set_at("tool_choice", {"type": "any"}),
         "thinking: may not be enabled when tool_choice forces tool use",
     ),
-    "server call without a result": (
-        delete_at(*content(1, 3)),
-        "messages.1.content.2: no result for the server_tool_use 'srvtoolu_1' in its message",
-    ),
     "result error flag": (
         set_at(*content(2, 1, "is_error"), "yes"),
         "messages.2.content.1.is_error: must be a boolean",

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ async def outcome_of(
 
 
 def raising(error: BaseException, where: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A tool that raises `error` on a thread, on the loop's thread, or in a coroutine or generator."""
+    """A tool that raises `error`, with its options."""
 
     def sync() -> None:
         raise error
@@ -146,7 +146,10 @@ async def test_tool_over_its_limit_is_given_up(tools: ToolRegistry, where: str) 
     release.set()
 
     assert 0.05 <= time.monotonic() - begin < 2
-    text = "the tool 'run' took longer than its limit of 0.05 s and was given up; its effects may be partial"
+    text = (
+        "the tool 'run' took longer than its limit of 0.05 s and was given up; "
+        "its effects may be partial"
+    )
     assert outcome == ToolOutcome(content=(TextBlock(text),), is_error=True)
 
 
@@ -244,7 +247,7 @@ async def test_async_tool_runs_on_the_loop_however_it_is_wrapped(
     async def generated() -> AsyncIterator[bool]:
         yield await where()
 
-    class Callable_:
+    class Here:
         async def __call__(self) -> bool:
             return await where()
 
@@ -255,7 +258,7 @@ async def test_async_tool_runs_on_the_loop_however_it_is_wrapped(
     kinds: dict[str, Tool] = {
         "function": made(where),
         "partial": made(functools.partial(where)),
-        "object": made(Callable_()),
+        "object": made(Here()),
         "generator": made(generated),
         "plain run": plain,
     }
@@ -323,7 +326,7 @@ async def test_tool_sees_the_context_variables_of_its_caller(
     assert text_of(outcome.content) == "me"
 
 
-def counting() -> Iterator[str]:
+def counting() -> Generator[str, None, str]:
     """Count."""
     yield "one"
     yield "two"
