@@ -17,7 +17,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(ROOT / "notebooks" / "00_quickstart.ipynb", folder)
-        with lab(folder, width=1100, height=1100) as one:
+        with lab(folder, width=1300, height=1400) as one:
             one.open("00_quickstart.ipynb")
             one.run_all()
             cell = one.page.locator(".jp-Notebook .jp-Cell").nth(FIRST_TURN)

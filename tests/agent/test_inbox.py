@@ -99,7 +99,7 @@ def test_what_is_said_becomes_blocks_of_valid_text(given: Any, content: Any) -> 
 
 @pytest.mark.parametrize("given", ["", "  \n", [""], [TextBlock(" "), ""]])
 def test_blank_prompt_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="the prompt .* is blank; say something"):
+    with pytest.raises(ValueError, match=r"the prompt .* is blank; say something"):
         user_content(given)
 
 

@@ -263,9 +263,12 @@ async def test_failed_stream_of_blocks_raises_after_what_came_whole(
     scripted(llm, step)
     blocks: list[Block] = []
 
-    with pytest.raises(LlmError, match=text) as caught:
+    async def collect() -> None:
         async for block in llm.stream_blocks(REQUEST):
             blocks.append(block)
+
+    with pytest.raises(LlmError, match=text) as caught:
+        await collect()
     assert caught.value.code == code
     assert set(blocks) <= {TextBlock("so")}
 
