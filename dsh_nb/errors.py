@@ -121,6 +121,7 @@ class LlmError(DshError):
         code: What failed, for programs: the provider's error type or one of ours.
         status: HTTP status of the answer; ``None`` when there was none.
         retry_after_seconds: How long the provider asked to wait; ``None`` when it did not say.
+        final: True when another attempt is of no use whatever the code says, as in a replay.
     """
 
     def __init__(
@@ -130,11 +131,13 @@ class LlmError(DshError):
         code: str,
         status: int | None = None,
         retry_after_seconds: float | None = None,
+        final: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.retry_after_seconds = retry_after_seconds
+        self.final = final
 
 
 class NoAdapterError(LlmError):

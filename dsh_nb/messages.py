@@ -330,7 +330,7 @@ def _copy(value: object, path: str) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return clean_text(str(value))
+        return clean_text(str.__str__(value))  # str() would give the name of an enum's member
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

@@ -96,7 +96,7 @@ def user_content(said: object) -> tuple[UserContent, ...]:
 
 def _blocks(said: object) -> list[UserContent]:
     if isinstance(said, str):
-        return [TextBlock(str(said))]
+        return [TextBlock(str.__str__(said))]  # str() would give the name of an enum's member
     if isinstance(said, (TextBlock, ImageBlock)):
         return [said]
     if isinstance(said, Sequence) and said and not isinstance(said, (bytes, bytearray)):

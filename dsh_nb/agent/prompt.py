@@ -68,16 +68,20 @@ class SystemPrompt(Service):
             What takes it back.
         """
         section = _Section(text, order)
+        undo = self._owned(partial(self._sections.remove, section), "section", ctx)
         self._sections.append(section)
         self._sections.sort(key=lambda one: one.order)
-        return self._owned(partial(self._sections.remove, section), "section", ctx)
+        self.ctx.emit(SYSTEM_PROMPT_CHANGE)
+        return undo
 
     def add_schemas(
         self, provider: Callable[[], Iterable[ToolSchema]], *, ctx: Context | None = None
     ) -> Disposer:
         """Add tool schemas, asked for at each assembly; returns what takes them back."""
+        undo = self._owned(partial(self._providers.remove, provider), "tool schemas", ctx)
         self._providers.append(provider)
-        return self._owned(partial(self._providers.remove, provider), "tool schemas", ctx)
+        self.ctx.emit(SYSTEM_PROMPT_CHANGE)
+        return undo
 
     async def assemble(self, agent: str) -> Prompt:
         """The prompt of a step of `agent`, through ``system-prompt/assemble``."""
@@ -94,9 +98,7 @@ class SystemPrompt(Service):
             undo()
             self.ctx.emit(SYSTEM_PROMPT_CHANGE)
 
-        disposer = (ctx or self.ctx).fiber.effect(take_back, label)
-        self.ctx.emit(SYSTEM_PROMPT_CHANGE)
-        return disposer
+        return (ctx or self.ctx).fiber.effect(take_back, label)
 
 
 SYSTEM_PROMPT: ServiceKey[SystemPrompt] = ServiceKey("system_prompt")

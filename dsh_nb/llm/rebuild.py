@@ -15,11 +15,14 @@ from dsh_nb.session.events import (
     RequestHeader,
     RequestMessages,
     SessionEvent,
+    StepEnd,
     StepStart,
 )
 from dsh_nb.session.history import History
 
 __all__ = ["StepRequest", "rebuild_requests"]
+
+_ANSWERS = (AssistantChunk, AssistantMessage)
 
 
 class StepRequest(NamedTuple):
@@ -28,9 +31,12 @@ class StepRequest(NamedTuple):
     turn: int
     step: int
     request: ModelRequest
+    answered: bool = True
 
 
-def rebuild_requests(events: Iterable[SessionEvent]) -> Iterator[StepRequest]:
+def rebuild_requests(
+    events: Iterable[SessionEvent], *, unanswered: bool = False
+) -> Iterator[StepRequest]:
     """The request of each step that was answered, in order.
 
     The header is the newest one logged; the messages are those of the log before the step's first
@@ -39,7 +45,10 @@ def rebuild_requests(events: Iterable[SessionEvent]) -> Iterator[StepRequest]:
 
     Args:
         events: A log, or a prefix of one.
+        unanswered: True to give the steps that ended before the first chunk too. The log does not
+            tell whether their requests were sent.
     """
+    told = (*_ANSWERS, StepEnd) if unanswered else _ANSWERS
     history = History()
     header: RequestHeader | None = None
     rewritten: RequestMessages | None = None
@@ -52,11 +61,11 @@ def rebuild_requests(events: Iterable[SessionEvent]) -> Iterator[StepRequest]:
             header = data
         elif isinstance(data, RequestMessages):
             rewritten = data
-        elif isinstance(data, (AssistantChunk, AssistantMessage)) and asked and header:
+        elif isinstance(data, told) and asked and header:
             messages = rewritten.messages if rewritten else history.view()
             request = ModelRequest(
                 header.model, messages, header.system, header.tools, header.options
             )
-            yield StepRequest(asked.turn, asked.step, request)
+            yield StepRequest(asked.turn, asked.step, request, isinstance(data, _ANSWERS))
             asked = None
         history.feed(event)

@@ -16,6 +16,7 @@ from dsh_nb.messages import (
     Chunk,
     Finish,
     FinishReason,
+    ToolSchema,
     UsageChunk,
 )
 from dsh_nb.session.events import (
@@ -24,6 +25,8 @@ from dsh_nb.session.events import (
     Failure,
     SessionEvent,
     StepStart,
+    TurnEnd,
+    TurnReason,
     UsageReport,
 )
 
@@ -39,6 +42,15 @@ class _Answer:
         self.message: AssistantMessage | None = None
         self.usage: UsageReport | None = None
         self.failure: Failure | None = None
+        self.aborted: TurnReason | None = None
+
+    def ended_by(self, reason: TurnReason) -> None:
+        """Note how the turn ended after this step: what was aborted is to be aborted again."""
+        if reason.kind == "aborted" and not _finished(self) and self._interrupted():
+            self.aborted = reason
+
+    def _interrupted(self) -> bool:
+        return self.message is None or self.message.interrupted
 
     def timed_chunks(self) -> list[tuple[int, Chunk]]:
         """The chunks; made from the message where the log keeps none."""
@@ -66,7 +78,7 @@ class RecordedModel:
     ) -> None:
         self.name = name
         log = [*events]
-        self._requests = [*rebuild_requests(log)]
+        self._requests = [*rebuild_requests(log, unanswered=True)]
         self._answers = _answers(log)
         self._pace = pace
         self._next = 0
@@ -74,7 +86,7 @@ class RecordedModel:
     @property
     def models(self) -> list[str]:
         """The models that the recording was made with, in order of appearance."""
-        return list(dict.fromkeys(step.request.model for step in self._requests))
+        return list(dict.fromkeys(one.request.model for one in self._requests if one.answered))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """The recorded answer to `request`.
@@ -91,33 +103,41 @@ class RecordedModel:
             await asyncio.sleep(max(0, time - before) / 1000 / self._pace if self._pace else 0)
             before = time
             yield chunk
+        if answer.aborted is not None:  # unless somebody has aborted it this time too
+            yield Finish(FinishReason("aborted", answer.aborted.reason))
         if answer.failure is not None:
-            raise LlmError(answer.failure.message, code=answer.failure.code or "ERROR")
+            code = answer.failure.code or "ERROR"
+            raise LlmError(answer.failure.message, code=code, final=True)
 
     def _take(self, request: ModelRequest) -> StepRequest:
-        if self._next >= len(self._requests):
-            raise RecordingError(
-                f"the recording ends after {len(self._requests)} steps and a further one was asked "
-                "for; record it anew, or use a live model"
-            )
-        step = self._requests[self._next]
-        difference = _difference(step.request, request)
-        if difference:
-            raise RecordingError(
-                f"the request differs from the recorded one of turn {step.turn}, step {step.step}: "
-                f"{difference}; run the same inputs, or use a live model"
-            )
-        self._next += 1
-        return step
+        for position in range(self._next, len(self._requests)):
+            step = self._requests[position]
+            difference = _difference(step.request, request)
+            if not difference:
+                self._next = position + 1
+                return step
+            if step.answered:  # of the others the log does not tell whether they were asked
+                raise RecordingError(
+                    f"the request differs from the recorded one of turn {step.turn}, step "
+                    f"{step.step}: {difference}; run the same inputs, or use a live model"
+                )
+        raise RecordingError(
+            f"the recording ends after {len(self._requests)} steps and a further one was asked "
+            "for; record it anew, or use a live model"
+        )
 
 
 def _answers(log: Sequence[SessionEvent]) -> dict[tuple[int, int], _Answer]:
     answers: dict[tuple[int, int], _Answer] = {}
+    newest: _Answer | None = None
     for event in log:
         data = event.data
         if isinstance(data, StepStart):
-            answers[data.turn, data.step] = _Answer(event.time)
+            newest = answers[data.turn, data.step] = _Answer(event.time)
             continue
+        if isinstance(data, TurnEnd) and newest is not None:
+            newest.ended_by(data.reason)
+            newest = None
         answer = answers.get((getattr(data, "turn", 0), getattr(data, "step", 0)))
         if answer is None:
             continue
@@ -139,16 +159,26 @@ def _finished(answer: _Answer) -> bool:
 
 def _difference(recorded: ModelRequest, asked: ModelRequest) -> str:
     """What differs first between two requests; ``""`` when nothing does."""
-    for field in ("model", "system", "tools", "options"):
+    for field in ("model", "system", "options"):
         then, now = getattr(recorded, field), getattr(asked, field)
         if then != now:
             return f"{field} was {_short(then)} and is {_short(now)}"
+    if recorded.tools != asked.tools:
+        return _difference_of_tools(recorded.tools, asked.tools)
     for position, (then, now) in enumerate(zip(recorded.messages, asked.messages, strict=False)):
         if then != now:
             return f"message {position} was {_short(then)} and is {_short(now)}"
     if len(recorded.messages) != len(asked.messages):
         return f"there were {len(recorded.messages)} messages and are {len(asked.messages)}"
     return ""
+
+
+def _difference_of_tools(then: Sequence[ToolSchema], now: Sequence[ToolSchema]) -> str:
+    before, after = [one.name for one in then], [one.name for one in now]
+    if before != after:
+        return f"tools was {_short(before)} and is {_short(after)}"
+    old, new = next(pair for pair in zip(then, now, strict=True) if pair[0] != pair[1])
+    return f"tool {old.name!r} was {_short(old)} and is {_short(new)}"
 
 
 def _short(value: object) -> str:

@@ -68,7 +68,8 @@ class LlmService(Service):
 
         Args:
             adapter: The adapter.
-            models: Model names; ``claude-*`` serves all that match, an exact name wins over it.
+            models: Model names, or one; ``claude-*`` serves all that match, an exact name wins
+                over it.
             ctx: Whose fiber owns the registration; the service's own by default.
 
         Returns:
@@ -78,16 +79,17 @@ class LlmService(Service):
             DuplicateAdapterError: A name is registered already. Nothing was registered.
         """
         self.ctx.check_thread("llm.register")
-        for name in models:
-            if name in self._adapters or list(models).count(name) > 1:
+        names = (models,) if isinstance(models, str) else tuple(models)
+        for name in names:
+            if name in self._adapters or names.count(name) > 1:
                 taken = self._adapters.get(name, adapter).name
                 raise DuplicateAdapterError(
                     f"model {name!r} has an adapter already, {taken!r}; dispose that one first"
                 )
-        self._adapters.update(dict.fromkeys(models, adapter))
         undo = (ctx or self.ctx).fiber.effect(
-            lambda: self._unregister(models), f"adapter {adapter.name}"
+            lambda: self._unregister(names), f"adapter {adapter.name}"
         )
+        self._adapters.update(dict.fromkeys(names, adapter))
         self.ctx.emit(LLM_ADAPTER_CHANGE)
         return undo
 

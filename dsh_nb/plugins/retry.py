@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,7 +16,7 @@ from dsh_nb.core import Context, ProceedPipe
 from dsh_nb.errors import LlmError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.service import LLM_STREAM
-from dsh_nb.messages import Chunk, Finish, Retry
+from dsh_nb.messages import Chunk, Finish, FinishReason, Retry
 
 __all__ = ["RetryConfig", "retry"]
 
@@ -57,8 +58,9 @@ def retry(ctx: Context, config: RetryConfig) -> None:
         attempt = 1
         while True:
             try:
-                async for chunk in _whole(proceed.again()):
-                    yield chunk
+                async with aclosing(_whole(proceed.again())) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
                 return
             except LlmError as error:
                 delay = _delay(config, attempt, error)
@@ -74,17 +76,15 @@ def retry(ctx: Context, config: RetryConfig) -> None:
 retry.Config = RetryConfig  # type: ignore[attr-defined]  # a plugin's declaration
 
 
-async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncIterator[Chunk]:
+async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncGenerator[Chunk, None]:
     """The stream; one that just ends, or ends in an error, raises."""
     finished = False
-    async for chunk in proceed():
-        if type(chunk) is Finish:
-            finished = True
-            if chunk.reason.kind == "error":
-                raise LlmError(
-                    chunk.reason.message or "the model failed", code=chunk.reason.code or "ERROR"
-                )
-        yield chunk
+    async with _closing(proceed()) as chunks:
+        async for chunk in chunks:
+            if type(chunk) is Finish:
+                finished = True
+                _raise_failed(chunk.reason)
+            yield chunk
     if not finished:
         raise LlmError(
             "the model's stream ended before the answer was complete; the part that came is kept, "
@@ -93,14 +93,30 @@ async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncIterator[Chunk]:
         )
 
 
+@asynccontextmanager
+async def _closing(stream: AsyncIterator[Chunk]) -> AsyncIterator[AsyncIterator[Chunk]]:
+    """`stream`, closed at the end when it can be: an adapter must not wait for the collector."""
+    try:
+        yield stream
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _raise_failed(reason: FinishReason) -> None:
+    if reason.kind == "error":
+        raise LlmError(reason.message or "the model failed", code=reason.code or "ERROR")
+
+
 def _delay(config: RetryConfig, attempt: int, error: LlmError) -> float | None:
     """How long to wait before the next attempt; None when there is none."""
     passing = error.code in _PASSING or error.status in _PASSING_STATUS
-    if attempt >= config.attempts or not passing:
+    if attempt >= config.attempts or error.final or not passing:
         return None
     asked = error.retry_after_seconds or 0.0
     if asked > config.longest_delay_seconds:
         return None
     growing: float = config.first_delay_seconds * 2.0 ** (attempt - 1)
-    jittered = min(growing, config.longest_delay_seconds) * (1 + random.random() / 2)
-    return max(asked, jittered)
+    jittered = growing * (1 + random.random() / 2)
+    return max(asked, min(jittered, config.longest_delay_seconds))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dsh_nb.messages import FinishReason, JsonObject, text_of
+from dsh_nb.messages import FinishReason, JsonObject, lossless, text_of
 from dsh_nb.session.events import EventData, SessionEvent, TurnReason
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class _Rows:
         }
         self._turn: int | None = None
         self._last_turn = 0
+        self._waiting: list[int] = []
         self._tools: dict[str, str] = {}
 
     def add(self, event: SessionEvent) -> None:
@@ -116,11 +117,19 @@ class _Rows:
         turn = getattr(data, "turn", None)
         if event.type == "turn/start":
             self._turn = self._last_turn = int(turn or 0)
+            self._take_waiting()
         elif event.type == "turn/end":
             self._turn = None
         elif event.type == "user/message":
+            self._waiting.append(len(self.columns["turn"]))
             return self._last_turn + 1
         return turn if isinstance(turn, int) else self._turn
+
+    def _take_waiting(self) -> None:
+        """Give the messages to the turn that took them: a part of a log may begin anywhere."""
+        for row in self._waiting:
+            self.columns["turn"][row] = self._turn
+        self._waiting = []
 
     def _tool_of(self, data: object) -> str | None:
         call_id = getattr(data, "call_id", None)
@@ -148,7 +157,8 @@ def _text(data: Any) -> str | None:  # Any: the fields differ by type, and are a
 
 
 def _plain(data: object) -> JsonObject:
-    plain: JsonObject = msgspec.to_builtins(data) if isinstance(data, EventData) else data  # type: ignore[assignment]
+    """A copy, so that changing a frame does not change the log."""
+    plain: JsonObject = lossless(msgspec.to_builtins(data))
     return plain
 
 

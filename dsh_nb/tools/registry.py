@@ -5,6 +5,7 @@ Reads: core, tools.tool, tools.schema, tools.run, tools.events. Feeds: agent, pl
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -68,8 +69,10 @@ class ToolRegistry(Service):
             raise ToolTakenError(
                 f"a tool {made.name!r} is registered already; pass replace=True, or another name"
             )
-        self._tools[made.name] = made
+        if self._tools.get(made.name) is made:
+            made = dataclasses.replace(made)  # the undo of the first must not take this one away
         undo = (ctx or self.ctx).fiber.effect(partial(self._remove, made), f"tool {made.name}")
+        self._tools[made.name] = made
         self.ctx.emit(TOOLS_CHANGE)
         return undo
 
@@ -97,7 +100,8 @@ class ToolRegistry(Service):
         that tell the model what was wrong; only a cancellation is raised.
         """
         try:
-            return await self.ctx.waterfall(TOOLS_EXECUTE, self._run, call)
+            outcome = await self.ctx.waterfall(TOOLS_EXECUTE, self._run, call)
+            return _checked(outcome)
         except Exception as error:  # a listener failed: the model is told, the loop goes on
             self.ctx.report(error, f"a listener of {TOOLS_EXECUTE.name!r}")
             return error_outcome(error, tool=call.name)
@@ -159,9 +163,22 @@ def parse_arguments(text: str) -> object:
     if not text.strip():
         return {}
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _checked(outcome: object) -> ToolOutcome:
+    if isinstance(outcome, ToolOutcome):
+        return outcome
+    raise TypeError(
+        f"a listener of {TOOLS_EXECUTE.name!r} returned {outcome!r:.100}; return a ToolOutcome, "
+        "for example the one that proceed() gave"
+    )
 
 
 def _offer_schemas(ctx: Context) -> None:

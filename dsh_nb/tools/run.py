@@ -153,7 +153,11 @@ async def _on_this_thread(
     blocking()
     await asyncio.sleep(0.05)  # what shows the turn gets a moment to say that it blocks
     with _interruptible():
-        return _guarded(tool, arguments, execution)
+        value = tool.run(arguments, execution)
+        if inspect.isgenerator(value):
+            value = _exhausted(value, execution)
+    value = await _consumed(value, execution)  # a coroutine of a sync function runs on the loop
+    return to_outcome(value, call_id=execution.call.id)
 
 
 @contextmanager

@@ -550,6 +550,15 @@ async def test_retry_after_longer_than_the_limit_is_not_waited_for() -> None:
         assert one.ending.code == "rate_limit_error"
 
 
+async def test_answer_that_is_no_stream_is_told_as_such_and_not_tried_again() -> None:
+    async with run([reply.error(200, "message", "whole")], plugins=[fast_retry]) as one:
+        await one.test.say("hi")
+
+        assert one.ending.code == "BAD_STREAM"
+        assert "application/json instead of a stream" in str(one.ending.message)
+        assert len(one.server.requests) == 1
+
+
 async def test_server_that_is_not_there_is_a_connection_error() -> None:
     model = AnthropicModel(api_key="k", base_url="http://127.0.0.1:9")
     request = ModelRequest(MODEL, [Message("user", (TextBlock("x"),))])

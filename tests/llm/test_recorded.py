@@ -471,7 +471,7 @@ ACTIONS = st.lists(
 )
 STEPS: dict[str, list[Step]] = {
     "say": [say("well")],
-    "steer": [say("well")],
+    "steer": [say("well"), say("then")],
     "inject": [say("well")],
     "tools": [[call("add", a=1, b=2), call("lookup", city="Bern")], say("done")],
     "fail": [[say("so"), fail("broke", code="x")]],
@@ -486,14 +486,19 @@ STEPS: dict[str, list[Step]] = {
 @settings(max_examples=25)
 def test_random_session_is_rebuilt_and_replayed(actions: list[str]) -> None:
     async def drive(test: TestAgent) -> None:
+        first: list[Callable[[str], object]] = []
+
+        def at_first_chunk(agent: Agent, turn: int, step: int, chunk: Chunk) -> None:
+            if first:
+                first.pop()(f"during {turn}")
+
+        test.ctx.on(AGENT_STREAM_CHUNK, at_first_chunk)
         for number, action in enumerate(actions):
-            test.agent.send(f"{action} {number}")
             if action == "steer":
-                test.agent.steer(f"steering {number}")
+                first.append(test.agent.steer)
             elif action == "inject":
-                await test.until("assistant/chunk")
-                test.agent.inject(f"context {number}")
-            await test.idle()
+                first.append(test.agent.inject)
+            await test.say(f"{action} {number}")
 
     async def check() -> None:
         model = ScriptedModel([step for action in actions for step in STEPS[action]])

@@ -103,6 +103,7 @@ class AnthropicModel:
         response = await self._post(client, body)
         parts = MessageStream()
         try:
+            _check_streamed(response.response.headers.get("content-type", ""))
             async for data in _bytes(response, parts):
                 for chunk in parts.feed(data):
                     yield chunk
@@ -204,6 +205,21 @@ async def _bytes(response: AsyncStream[object], parts: MessageStream) -> AsyncIt
                 pass
     except (TimeoutError, httpx2.HTTPError):
         pass  # the message is whole, what follows it does not matter
+
+
+def _check_streamed(content_type: str) -> None:
+    """Refuse an answer that is no stream; an odd or missing type may still be one.
+
+    Raises:
+        LlmError: It is a whole JSON answer or a web page (``BAD_STREAM``).
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in ("application/json", "text/html"):
+        raise LlmError(
+            f"the server answered with {kind} instead of a stream of events; base_url must be that "
+            "of a server that speaks the Messages API and streams this model",
+            code="BAD_STREAM",
+        )
 
 
 def _status_error(error: Any) -> LlmError:  # Any: APIStatusError, which is imported late
