@@ -1,14 +1,16 @@
 """How an answer that stopped is taken: the one table from finish reason to what the turn does.
 
-Reads: messages, session.events. Feeds: agent.loop.
+Reads: messages, session.events. Feeds: agent.loop, agent.loop_agent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dsh_nb.messages import FinishReason
 from dsh_nb.session.events import TurnReason
 
-__all__ = ["MAX_CUT_STEPS", "MAX_PAUSES", "Endings"]
+__all__ = ["MAX_CUT_STEPS", "MAX_PAUSES", "Endings", "caught"]
 
 MAX_PAUSES = 8
 """How often in one turn a paused answer is resumed."""
@@ -80,3 +82,12 @@ class Endings:
         return TurnReason(
             "error", message=f"{text}; raise max_tokens, or ask for less", code="MAX_TOKENS"
         )
+
+
+def caught(call: Callable[[], object]) -> Exception | None:
+    """What `call` raised; on the way out a failure is told and stops nothing."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.agent.calls import log_finished, run_calls
-from dsh_nb.agent.endings import Endings
+from dsh_nb.agent.endings import Endings, caught
 from dsh_nb.agent.inbox import InboxMessage
 from dsh_nb.agent.protocol import (
     AGENT_ERROR,
@@ -38,7 +37,7 @@ from dsh_nb.agent.protocol import (
 )
 from dsh_nb.agent.request import step_request
 from dsh_nb.errors import LlmError
-from dsh_nb.llm.protocol import ModelRequest
+from dsh_nb.llm.protocol import ModelRequest, closing
 from dsh_nb.messages import (
     FinishReason,
     Retry,
@@ -145,7 +144,7 @@ class Turn:
             for one in messages
         ]
         failures.append(self._log_safely("turn/start", TurnStart(self.number, trigger)))
-        failures.append(_caught(lambda: self.ctx.emit(AGENT_TURN_START, self.agent, self.number)))
+        failures.append(caught(lambda: self.ctx.emit(AGENT_TURN_START, self.agent, self.number)))
         return next((one for one in failures if one is not None), None)
 
     async def _watch(self, work: asyncio.Task[TurnReason]) -> None:
@@ -205,7 +204,7 @@ class Turn:
         self._log_safely(
             "error", Failure(self.number, self.step, ending.message or "", ending.code)
         )
-        error = _caught(lambda: self.ctx.emit(AGENT_ERROR, self.agent, failure))
+        error = caught(lambda: self.ctx.emit(AGENT_ERROR, self.agent, failure))
         if error is not None:
             self.ctx.report(error, "a listener of agent/error")
 
@@ -251,7 +250,7 @@ class Turn:
         agent, number, step = self.agent, self.number, self.step
         append, emit, assembler = self.session.append_chunk, self.ctx.emit, self.open.assembler
         with agent.holding_context():
-            async with aclosing(_generator(agent.llm.stream(request))) as chunks:
+            async with closing(agent.llm.stream(request)) as chunks:
                 async for chunk in chunks:
                     if self.stopped is not None or self._given_up:
                         raise asyncio.CancelledError
@@ -340,7 +339,7 @@ class Turn:
 
     def _log_safely(self, type: str, data: EventData) -> Exception | None:
         """Log on the way out: a listener's failure is given back and not raised."""
-        error = _caught(lambda: self._log(type, data))
+        error = caught(lambda: self._log(type, data))
         if error is not None:
             self.ctx.report(error, f"a listener of {type!r}")
         return error
@@ -363,22 +362,3 @@ class Turn:
 
     def _end_step(self, log: Callable[[str, EventData], object]) -> None:
         log("step/end", StepEnd(self.number, self.step))
-
-
-def _caught(call: Callable[[], object]) -> Exception | None:
-    try:
-        call()
-    except Exception as error:
-        return error
-    return None
-
-
-def _generator(
-    stream: Any,
-) -> Any:  # Any: aclosing wants an async generator, adapters may not be one
-    return stream if hasattr(stream, "aclose") else _closable(stream)
-
-
-async def _closable(stream: Any) -> Any:  # Any: as above
-    async for chunk in stream:
-        yield chunk

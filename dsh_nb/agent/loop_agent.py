@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dsh_nb.agent.endings import caught
 from dsh_nb.agent.inbox import Inbox, InboxMessage, inbox_message, user_content
 from dsh_nb.agent.loop import Turn
 from dsh_nb.agent.overflow import READ_RESULT, overflow_reader
@@ -278,7 +279,7 @@ class LoopAgent(Agent):
         if self.status in (status, "disposed"):
             return None
         self.status = status
-        return _caught(lambda: self.ctx.emit(AGENT_STATUS, self, status))
+        return caught(lambda: self.ctx.emit(AGENT_STATUS, self, status))
 
     def _gone(self) -> None:
         """Leave nothing behind, whatever listeners do."""
@@ -295,15 +296,15 @@ class LoopAgent(Agent):
     # -- failures outside a turn, late results, overflow --------------------------------------
 
     def _try(self, call: Any) -> None:  # Any: a call whose result nobody needs
-        error = _caught(call)
+        error = caught(call)
         if error is not None:
             self._log_failure(error)
 
     def _log_failure(self, error: Exception) -> None:
         text = clean_text(str(error) or type(error).__name__)
-        failed = _caught(
+        failed = caught(
             lambda: self.session.append("error", Failure(self.session.turn, 0, text))
-        ) or _caught(lambda: self.ctx.emit(AGENT_ERROR, self, error))
+        ) or caught(lambda: self.ctx.emit(AGENT_ERROR, self, error))
         self.ctx.report(failed or error, f"agent {self.id!r} after turn {self.session.turn}")
 
     def _tool_was_late(self, call: ToolCall, outcome: ToolOutcome) -> None:
@@ -334,11 +335,3 @@ class LoopAgent(Agent):
             fresh, number = f"{id or 'call'}-{number}", number + 1
         self._call_ids.add(fresh)
         return fresh
-
-
-def _caught(call: Any) -> Exception | None:  # Any: a call whose result nobody needs
-    try:
-        call()
-    except Exception as error:
-        return error
-    return None

@@ -6,13 +6,16 @@ Reads: messages. Feeds: llm.service, the adapters, agent.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from dsh_nb.messages import Chunk, JsonObject, Message, ToolSchema
 
-__all__ = ["Adapter", "ModelRequest"]
+__all__ = ["Adapter", "ModelRequest", "closing"]
+
+T = TypeVar("T")
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -49,3 +52,14 @@ class Adapter(Protocol):
             LlmError: The call failed; so does a finish of kind ``error`` or ``aborted``.
         """
         ...
+
+
+@asynccontextmanager
+async def closing(stream: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """`stream`, closed at the end when it can be: an adapter must not wait for the collector."""
+    try:
+        yield stream
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()

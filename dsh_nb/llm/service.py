@@ -6,16 +6,14 @@ Reads: core, messages, session.assembler, llm.protocol. Feeds: agent, plugins, n
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, cast
 
 import msgspec
 
 from dsh_nb.core import Context, Disposer, Emit, Pipe, Service, ServiceKey, Waterfall
 from dsh_nb.errors import DuplicateAdapterError, LlmError, NoAdapterError
-from dsh_nb.llm.protocol import Adapter, ModelRequest
+from dsh_nb.llm.protocol import Adapter, ModelRequest, closing
 from dsh_nb.messages import Block, Chunk, FinishReason, UsageChunk
 from dsh_nb.session.assembler import BlockAssembler
 
@@ -126,7 +124,7 @@ class LlmService(Service):
             LlmError: The call failed, or its stream just ended.
         """
         assembler = BlockAssembler()
-        async with aclosing(_generator(self.stream(request))) as chunks:
+        async with closing(self.stream(request)) as chunks:
             async for chunk in chunks:
                 for block in assembler.feed(chunk):
                     yield block
@@ -142,7 +140,7 @@ class LlmService(Service):
 
     async def _generate(self, request: ModelRequest) -> Answer:
         assembler = BlockAssembler()
-        async with aclosing(_generator(self.stream(request))) as chunks:
+        async with closing(self.stream(request)) as chunks:
             async for chunk in chunks:
                 assembler.feed(chunk)
         return Answer(assembler.blocks(), _finished(assembler), assembler.usage)
@@ -182,15 +180,3 @@ def _finished(assembler: BlockAssembler) -> FinishReason:
             code=reason.code or reason.kind.upper(),
         )
     return reason
-
-
-def _generator(stream: AsyncIterator[Chunk]) -> Any:  # Any: aclosing wants an async generator
-    """`stream` as something that can be closed."""
-    if hasattr(stream, "aclose"):
-        return cast("Any", stream)
-    return _closable(stream)
-
-
-async def _closable(stream: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-    async for chunk in stream:
-        yield chunk

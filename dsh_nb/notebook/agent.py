@@ -16,7 +16,8 @@ from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentLoop, AgentOptions
 from dsh_nb.agent.protocol import AGENT_DISPOSED, Said
 from dsh_nb.agent.protocol import Agent as LiveAgent
 from dsh_nb.core import Context, Plugin
-from dsh_nb.errors import LlmError
+from dsh_nb.core.fiber import FINISHED
+from dsh_nb.errors import ContextError, LlmError
 from dsh_nb.llm.anthropic import AnthropicModel, has_key
 from dsh_nb.llm.demo import DemoModel
 from dsh_nb.llm.protocol import Adapter
@@ -29,8 +30,9 @@ from dsh_nb.plugins.retry import retry
 from dsh_nb.session.events import TurnReason
 from dsh_nb.session.history import HistoryView
 from dsh_nb.session.session import Session
+from dsh_nb.tools.events import TOOLS_BLOCKING
 from dsh_nb.tools.registry import TOOLS
-from dsh_nb.tools.tool import Tool
+from dsh_nb.tools.tool import Tool, ToolCall
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,6 +119,7 @@ class Agent:
             _unwind(self.ctx)
             raise
         self.ctx.on(AGENT_DISPOSED, self._ended)
+        self.ctx.on(TOOLS_BLOCKING, self._will_block)
         guard_exit()
         former = _live.get(id)
         if former is not None:
@@ -224,10 +227,14 @@ class Agent:
         return self.ctx.loop
 
     def dispose(self) -> Awaitable[None]:
-        """End the agent; its log stays readable. Awaiting waits until nothing of it is left."""
+        """End the agent; its log stays readable. Safe from any thread.
+
+        Returns:
+            An awaitable that is done when nothing of the agent is left.
+        """
         if _live.get(self.id) is self:
             del _live[self.id]
-        return self.ctx.dispose()
+        return _unwind(self.ctx)
 
     def take_back(self, message_id: str) -> bool:
         """Take a queued message back before its turn begins; False when it has begun."""
@@ -296,6 +303,10 @@ class Agent:
             llm.adapter(name)
         return name
 
+    def _will_block(self, call: ToolCall) -> None:
+        for handle in self._handles:
+            handle.announce(f"{call.name} runs on the kernel's own thread: nothing else runs now")
+
     def _ended(self, agent: LiveAgent) -> None:
         if agent is self._agent:
             for handle in self._handles:
@@ -316,11 +327,21 @@ def _no_loop() -> bool:
     return False
 
 
-def _unwind(ctx: Context) -> None:
-    """Dispose a context that was never used; what needs a loop has not begun."""
-    if _no_loop():
+def _unwind(ctx: Context) -> Awaitable[None]:
+    """Dispose `ctx`; in code without a loop it has unwound when this returns."""
+    if threading.get_ident() != ctx.thread or not _no_loop():
+        return ctx.dispose()
+    try:
         ctx.bind(own_loop())
-    ctx.dispose()
+    except ContextError:  # it lives on a loop of somebody's own, which will run again
+        return ctx.dispose()
+    unwinding = ctx.dispose()
+    own_loop().run_until_complete(_awaited(unwinding))
+    return FINISHED
+
+
+async def _awaited(unwinding: Awaitable[None]) -> None:
+    await unwinding
 
 
 def _say(text: str) -> None:

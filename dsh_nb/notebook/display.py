@@ -39,6 +39,10 @@ class TurnDisplay:
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds, self._paint)
 
+    def announce(self, note: str) -> None:
+        """Paint at once, with a word on what is about to happen: nothing is painted meanwhile."""
+        self._publish(running=True, note=note)
+
     def finish(self) -> None:
         """Paint the end, once."""
         if self._timer is not None:
@@ -52,9 +56,9 @@ class TurnDisplay:
         self._publish(running=True)
         self._seconds = max(FIRST_SECONDS, SHARE * (time.perf_counter() - began))
 
-    def _publish(self, *, running: bool) -> None:
+    def _publish(self, *, running: bool, note: str = "") -> None:
         try:
-            bundle = mimebundle(self._transcript.parts(), running=running)
+            bundle = mimebundle(self._transcript.parts(), running=running, note=note)
             publish(bundle, self._id, update=True)
         except Exception:  # what is shown must not end what runs
             log.exception("showing a turn failed")

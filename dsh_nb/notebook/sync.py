@@ -19,6 +19,8 @@ from dsh_nb.notebook.turn import Reply, TurnHandle
 
 __all__ = ["own_loop", "wait_here"]
 
+CLOSE_SECONDS = 1.0
+
 _own: asyncio.AbstractEventLoop | None = None
 
 
@@ -27,8 +29,21 @@ def own_loop() -> asyncio.AbstractEventLoop:
     global _own
     if _own is None or _own.is_closed():
         _own = asyncio.new_event_loop()
-        atexit.register(_own.close)
+        atexit.register(_close, _own)
     return _own
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """End what still runs at the end of the program, so that Python does not complain of it."""
+    if loop.is_closed():
+        return
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=CLOSE_SECONDS))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
 
 
 def wait_here(handle: TurnHandle, loop: asyncio.AbstractEventLoop) -> Reply:

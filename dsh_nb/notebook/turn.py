@@ -145,6 +145,11 @@ class TurnHandle:
         """Note which message starts it."""
         self._message_id = message_id
 
+    def announce(self, note: str) -> None:
+        """Show `note` at once, before the kernel is blocked."""
+        if self._display is not None and self._reply is None and self.turn:
+            self._display.announce(note)
+
     def give_up(self, reason: TurnReason) -> None:
         """End a handle whose turn will never begin, or never end."""
         if self._reply is None:

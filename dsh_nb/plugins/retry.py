@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsh_nb.core import Context, ProceedPipe
 from dsh_nb.errors import LlmError
-from dsh_nb.llm.protocol import ModelRequest
+from dsh_nb.llm.protocol import ModelRequest, closing
 from dsh_nb.llm.service import LLM_STREAM
 from dsh_nb.messages import Chunk, Finish, FinishReason, Retry
 
@@ -58,7 +57,7 @@ def retry(ctx: Context, config: RetryConfig) -> None:
         attempt = 1
         while True:
             try:
-                async with aclosing(_whole(proceed.again())) as chunks:
+                async with closing(_whole(proceed.again())) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -79,7 +78,7 @@ retry.Config = RetryConfig  # type: ignore[attr-defined]  # a plugin's declarati
 async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncGenerator[Chunk, None]:
     """The stream; one that just ends, or ends in an error, raises."""
     finished = False
-    async with _closing(proceed()) as chunks:
+    async with closing(proceed()) as chunks:
         async for chunk in chunks:
             if type(chunk) is Finish:
                 finished = True
@@ -91,17 +90,6 @@ async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncGenerator[Chunk, None]:
             "and none of its tool calls was run",
             code="STREAM_ENDED",
         )
-
-
-@asynccontextmanager
-async def _closing(stream: AsyncIterator[Chunk]) -> AsyncIterator[AsyncIterator[Chunk]]:
-    """`stream`, closed at the end when it can be: an adapter must not wait for the collector."""
-    try:
-        yield stream
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
 
 
 def _raise_failed(reason: FinishReason) -> None:
