@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dsh_nb.messages import FinishReason
 from dsh_nb.session.events import TurnReason
 
-__all__ = ["MAX_CUT_STEPS", "MAX_PAUSES", "Endings", "caught"]
+__all__ = ["MAX_CUT_STEPS", "MAX_PAUSES", "Endings", "caught", "exit_prevented"]
 
 MAX_PAUSES = 8
 """How often in one turn a paused answer is resumed."""
@@ -85,9 +85,21 @@ class Endings:
 
 
 def caught(call: Callable[[], object]) -> Exception | None:
-    """What `call` raised; on the way out a failure is told and stops nothing."""
+    """What `call` raised; on the way out a failure is told and stops nothing.
+
+    An exit or interrupt out of a listener would end the kernel with the task it passes through.
+    """
     try:
         call()
     except Exception as error:
         return error
+    except (SystemExit, KeyboardInterrupt) as error:
+        return exit_prevented(error)
     return None
+
+
+def exit_prevented(error: BaseException) -> RuntimeError:
+    """An error to take the place of an exit or interrupt that must not leave its task."""
+    prevented = RuntimeError(f"{type(error).__name__} was raised in a turn; that was prevented")
+    prevented.__cause__ = error
+    return prevented

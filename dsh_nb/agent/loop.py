@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.agent.calls import log_finished, run_calls
-from dsh_nb.agent.endings import Endings, caught
+from dsh_nb.agent.endings import Endings, caught, exit_prevented
 from dsh_nb.agent.inbox import InboxMessage
 from dsh_nb.agent.protocol import (
     AGENT_ERROR,
@@ -37,7 +37,7 @@ from dsh_nb.agent.protocol import (
 )
 from dsh_nb.agent.request import step_request
 from dsh_nb.errors import LlmError
-from dsh_nb.llm.protocol import ModelRequest, closing
+from dsh_nb.llm.protocol import ModelRequest, closing, failure_of
 from dsh_nb.messages import (
     FinishReason,
     Retry,
@@ -113,7 +113,7 @@ class Turn:
         cancelled: asyncio.CancelledError | None = None
         if failure is None and self.stopped is None:
             self._work = self.ctx.loop.create_task(
-                self._steps(), name=f"dsh:turn:{self.agent.id}:{self.number}"
+                self._guarded_steps(), name=f"dsh:turn:{self.agent.id}:{self.number}"
             )
             try:
                 await self._watch(self._work)
@@ -210,6 +210,16 @@ class Turn:
 
     # -- the steps, in a task that an abort cancels ------------------------------------------
 
+    async def _guarded_steps(self) -> TurnReason:
+        """The steps; what would end the kernel with this task ends the turn alone."""
+        try:
+            return await self._steps()
+        except SystemExit as error:
+            raise exit_prevented(error) from error
+        except KeyboardInterrupt as error:
+            self.stop(TurnReason("aborted", "interrupted"))
+            raise asyncio.CancelledError from error
+
     async def _steps(self) -> TurnReason:
         while True:
             self._drain_steering()
@@ -262,18 +272,13 @@ class Turn:
                     if agent.holds_context:
                         agent.release_context()
                     emit(AGENT_STREAM_CHUNK, agent, number, step, chunk)
-        reason = assembler.reason
-        if reason is None:
-            raise LlmError(
-                "the model's stream ended before the answer was complete; the part that came is "
-                "kept, and none of its tool calls was run",
-                code="STREAM_ENDED",
-            )
-        if reason.kind == "error":
-            raise LlmError(reason.message or "the model failed", code=reason.code or "ERROR")
-        if reason.kind == "aborted":
+        reason, error = assembler.reason, failure_of(assembler.reason)
+        if reason is not None and reason.kind == "aborted":
             self.stop(TurnReason("aborted", reason.message or "the model call was aborted"))
             raise asyncio.CancelledError
+        if error is not None:
+            raise error
+        assert reason is not None  # what has no reason has an error
         return reason
 
     async def _result(self, reason: FinishReason) -> StepResult:

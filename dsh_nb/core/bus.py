@@ -56,6 +56,8 @@ class Bus:
                 await _settle(listener(*args))
             except Exception as error:  # the others must finish before anything is raised
                 failures.append(error)
+            except (SystemExit, KeyboardInterrupt) as error:  # would end the loop with this task
+                failures.append(RuntimeError(f"a listener of {name!r} raised {error!r}"))
 
         async with asyncio.TaskGroup() as group:
             for listener in self.listeners.get(name, ()):

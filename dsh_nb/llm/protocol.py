@@ -11,9 +11,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from dsh_nb.messages import Chunk, JsonObject, Message, ToolSchema
+from dsh_nb.errors import LlmError
+from dsh_nb.messages import Chunk, FinishReason, JsonObject, Message, ToolSchema
 
-__all__ = ["Adapter", "ModelRequest", "closing"]
+__all__ = ["Adapter", "ModelRequest", "closing", "failure_of"]
 
 T = TypeVar("T")
 
@@ -52,6 +53,24 @@ class Adapter(Protocol):
             LlmError: The call failed; so does a finish of kind ``error`` or ``aborted``.
         """
         ...
+
+
+def failure_of(reason: FinishReason | None) -> LlmError | None:
+    """What a stream that ended so failed with; None when it ended properly.
+
+    Args:
+        reason: That of its finish; ``None`` when the stream just ended.
+    """
+    if reason is None:
+        return LlmError(
+            "the model's stream ended before the answer was complete; the part that came is kept, "
+            "and none of its tool calls was run",
+            code="STREAM_ENDED",
+        )
+    if reason.kind not in ("error", "aborted"):
+        return None
+    said = reason.message or f"the model call ended with {reason.kind}"
+    return LlmError(said, code=reason.code or reason.kind.upper())
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from dsh_nb.core import Context, Disposer, Emit, Pipe, Service, ServiceKey, Waterfall
-from dsh_nb.errors import DuplicateAdapterError, LlmError, NoAdapterError
-from dsh_nb.llm.protocol import Adapter, ModelRequest, closing
+from dsh_nb.errors import DuplicateAdapterError, NoAdapterError
+from dsh_nb.llm.protocol import Adapter, ModelRequest, closing, failure_of
 from dsh_nb.messages import Block, Chunk, FinishReason, UsageChunk
 from dsh_nb.session.assembler import BlockAssembler
 
@@ -168,15 +168,8 @@ LlmService.provides = LLM
 
 def _finished(assembler: BlockAssembler) -> FinishReason:
     """Why the model stopped; a stream without an end, or with a failed one, is an error."""
-    reason = assembler.reason
-    if reason is None:
-        raise LlmError(
-            "the model's stream ended before the answer was complete; try again",
-            code="STREAM_ENDED",
-        )
-    if reason.kind in ("error", "aborted"):
-        raise LlmError(
-            reason.message or f"the model call ended with {reason.kind}",
-            code=reason.code or reason.kind.upper(),
-        )
-    return reason
+    error = failure_of(assembler.reason)
+    if error is not None:
+        raise error
+    assert assembler.reason is not None  # what has no reason has an error
+    return assembler.reason

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsh_nb.core import Context, ProceedPipe
 from dsh_nb.errors import LlmError
-from dsh_nb.llm.protocol import ModelRequest, closing
+from dsh_nb.llm.protocol import ModelRequest, closing, failure_of
 from dsh_nb.llm.service import LLM_STREAM
 from dsh_nb.messages import Chunk, Finish, FinishReason, Retry
 
@@ -56,10 +56,15 @@ def retry(ctx: Context, config: RetryConfig) -> None:
     async def attempts(request: ModelRequest, proceed: ProceedPipe[Chunk]) -> AsyncIterator[Chunk]:
         attempt = 1
         while True:
+            reason: FinishReason | None = None
             try:
-                async with closing(_whole(proceed.again())) as chunks:
+                async with closing(proceed.again()()) as chunks:
                     async for chunk in chunks:
+                        if type(chunk) is Finish:
+                            reason = chunk.reason
+                            _raise_failed(reason)
                         yield chunk
+                _raise_failed(reason)
                 return
             except LlmError as error:
                 delay = _delay(config, attempt, error)
@@ -75,26 +80,11 @@ def retry(ctx: Context, config: RetryConfig) -> None:
 retry.Config = RetryConfig  # type: ignore[attr-defined]  # a plugin's declaration
 
 
-async def _whole(proceed: ProceedPipe[Chunk]) -> AsyncGenerator[Chunk, None]:
-    """The stream; one that just ends, or ends in an error, raises."""
-    finished = False
-    async with closing(proceed()) as chunks:
-        async for chunk in chunks:
-            if type(chunk) is Finish:
-                finished = True
-                _raise_failed(chunk.reason)
-            yield chunk
-    if not finished:
-        raise LlmError(
-            "the model's stream ended before the answer was complete; the part that came is kept, "
-            "and none of its tool calls was run",
-            code="STREAM_ENDED",
-        )
-
-
-def _raise_failed(reason: FinishReason) -> None:
-    if reason.kind == "error":
-        raise LlmError(reason.message or "the model failed", code=reason.code or "ERROR")
+def _raise_failed(reason: FinishReason | None) -> None:
+    """Raise what the stream failed with; an abort is nobody's failure and passes."""
+    error = failure_of(reason)
+    if error is not None and (reason is None or reason.kind == "error"):
+        raise error
 
 
 def _delay(config: RetryConfig, attempt: int, error: LlmError) -> float | None:

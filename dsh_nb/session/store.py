@@ -83,7 +83,8 @@ class SessionStore(Service):
         events = [*seed]
         events += closing_events(events)
         session = Session(name, events, header=header, check=self._check, clock=self.clock)
-        session.listen(self._tell)
+        emit = self.ctx.emit
+        session.listen(lambda session, event: emit(SESSION_EVENT, session, event))
         self._live[name] = session
         self._owned[name] = (ctx or self.ctx).fiber.effect(
             lambda: self._live.pop(name, None), f"session {name}"
@@ -104,9 +105,6 @@ class SessionStore(Service):
     def list(self) -> list[Session]:
         """The live sessions, oldest first."""
         return [*self._live.values()]
-
-    def _tell(self, session: Session, event: SessionEvent) -> None:
-        self.ctx.emit(SESSION_EVENT, session, event)
 
 
 SESSIONS: ServiceKey[SessionStore] = ServiceKey("sessions")

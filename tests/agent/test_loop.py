@@ -330,6 +330,28 @@ async def test_throwing_listener_at_any_boundary_never_ends_the_loop(event: Any)
         check_log(test.log, ended=True)
 
 
+@pytest.mark.rule("L6")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("event", [*BOUNDARIES[:-1], "session/flush"], ids=str)
+async def test_listener_that_exits_or_interrupts_never_ends_the_loop(
+    event: Any, error: BaseException
+) -> None:
+    async with running_agent(ScriptedModel(lambda request: say("ok"))) as test:
+        test.ctx.on(CORE_ERROR, lambda error, doing: None)
+
+        def leave(*args: object) -> None:
+            raise error
+
+        undo = test.ctx.on(event, leave)
+        test.agent.send("hi")
+        await test.idle()
+        undo()
+        await test.say("again")
+
+        assert ending(test) == TurnReason("completed")
+        check_log(test.log, ended=True)
+
+
 class _nothing:  # noqa: N801 - reads like pytest.raises beside it
     def __enter__(self) -> None: ...
     def __exit__(self, *args: object) -> None: ...
