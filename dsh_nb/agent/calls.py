@@ -74,14 +74,21 @@ def log_finished(turn: Turn, log: Callable[[str, EventData], object]) -> None:
 
 def result_event(turn: int, step: int, call_id: str, outcome: ToolOutcome) -> ToolResult:
     """`outcome` as the data of its session event."""
-    name = "error" if outcome.is_error else "ok"
     return ToolResult(
         turn,
         step,
         call_id,
         outcome.content,
         outcome.is_error,
-        "interrupted" if outcome.interrupted else name,
+        _name(outcome),
         outcome.display,
         outcome.overflow,
     )
+
+
+def _name(outcome: ToolOutcome) -> str:
+    if outcome.interrupted:
+        return "interrupted"
+    if outcome.denied:
+        return "denied"
+    return "error" if outcome.is_error else "ok"

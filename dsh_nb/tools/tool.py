@@ -95,6 +95,7 @@ class ToolOutcome:
             ``application/json``, ``text/plain``); ``None`` when the content says it all.
         overflow: The whole text when `content` holds only its head and tail; else ``None``.
         interrupted: True when the tool asked to stop the turn (it raised KeyboardInterrupt).
+        denied: True when a listener of ``tools/execute`` did not let it run.
     """
 
     content: tuple[ResultContent, ...]
@@ -102,3 +103,4 @@ class ToolOutcome:
     display: JsonObject | None = None
     overflow: str | None = None
     interrupted: bool = False
+    denied: bool = False
