@@ -105,9 +105,17 @@ class Context(Dispatch):
         """Identity of the thread that the context belongs to."""
         return self._root.thread
 
-    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make `loop`, which this thread runs or will run, the context's own."""
-        self._root.bind(loop)
+    def bind(self, loop: asyncio.AbstractEventLoop, *, move: bool = False) -> None:
+        """Make `loop`, which this thread runs or will run, the context's own.
+
+        Args:
+            loop: The loop.
+            move: True to leave another loop for it; only when nothing of the context runs there.
+
+        Raises:
+            ContextError: It belongs to another loop that is not closed, and is not to `move`.
+        """
+        self._root.bind(loop, move=move)
 
     def post(self, call: Callable[[], object]) -> None:
         """Run `call` on the context's thread: at once when on it, else soon. Safe anywhere."""

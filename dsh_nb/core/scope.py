@@ -29,13 +29,14 @@ class Root:
         self.variables = contextvars.copy_context()
         self.waiting: list[Fiber] = []
 
-    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+    def bind(self, loop: asyncio.AbstractEventLoop, *, move: bool = False) -> None:
         """Make `loop` the one that the tree belongs to, on this thread.
 
         Raises:
-            ContextError: It belongs to another loop that is not closed.
+            ContextError: It belongs to another loop that is not closed, and is not to `move`.
         """
-        if self.loop is not None and self.loop is not loop and not self.loop.is_closed():
+        taken = self.loop is not None and self.loop is not loop and not self.loop.is_closed()
+        if taken and not move:
             raise ContextError(
                 "the context belongs to another event loop; make a new one on this loop"
             )

@@ -17,7 +17,8 @@ from dsh_nb.agent.protocol import AGENT_DISPOSED, Said
 from dsh_nb.agent.protocol import Agent as LiveAgent
 from dsh_nb.core import Context, Plugin
 from dsh_nb.core.fiber import FINISHED
-from dsh_nb.errors import ContextError, LlmError
+from dsh_nb.core.scope import running_loop
+from dsh_nb.errors import AgentError, ContextError, LlmError
 from dsh_nb.llm.anthropic import AnthropicModel, has_key
 from dsh_nb.llm.demo import DemoModel
 from dsh_nb.llm.protocol import Adapter
@@ -262,9 +263,21 @@ class Agent:
         return handle
 
     def _bind(self) -> None:
-        """In code without a loop, on the agent's own thread, its turns run on our own loop."""
-        if _no_loop() and threading.get_ident() == self.ctx.thread:
-            self.ctx.bind(own_loop())
+        """On the agent's own thread, its next turn runs on the loop that runs there.
+
+        In code without one it runs on our own, which runs only while `run_sync` waits.
+
+        Raises:
+            AgentError: A turn runs on another loop.
+        """
+        if threading.get_ident() != self.ctx.thread:
+            return
+        loop = running_loop() or own_loop()
+        if self._agent.busy and self.loop is not loop:
+            raise AgentError(
+                "a turn of this agent runs on another event loop; await it there first"
+            )
+        self.ctx.bind(loop, move=True)
 
     def _compose(self, plugins: Sequence[Plugin]) -> None:
         mounted: list[Plugin] = [retry, AgentLoop, *plugins]
@@ -319,17 +332,9 @@ def _check_id(id: object) -> None:
         raise TypeError(f"the agent's id is {id!r}; pass a name, for example 'main'")
 
 
-def _no_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return True
-    return False
-
-
 def _unwind(ctx: Context) -> Awaitable[None]:
     """Dispose `ctx`; in code without a loop it has unwound when this returns."""
-    if threading.get_ident() != ctx.thread or not _no_loop():
+    if threading.get_ident() != ctx.thread or running_loop() is not None:
         return ctx.dispose()
     try:
         ctx.bind(own_loop())

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dsh_nb.core.scope import running_loop
 from dsh_nb.errors import WrongThreadError
 from dsh_nb.notebook.turn import Reply, TurnHandle
 
@@ -57,7 +58,7 @@ def wait_here(handle: TurnHandle, loop: asyncio.AbstractEventLoop) -> Reply:
         WrongThreadError: Called on another thread than the loop's.
         KeyboardInterrupt: Interrupted, outside a kernel.
     """
-    running = _running()
+    running = running_loop()
     if running is not None and running is not loop:
         raise WrongThreadError(
             "run_sync was called inside another event loop; await the agent there"
@@ -69,13 +70,6 @@ def wait_here(handle: TurnHandle, loop: asyncio.AbstractEventLoop) -> Reply:
     if interrupted and running is None:
         raise KeyboardInterrupt
     return reply
-
-
-def _running() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _allow_nesting(loop: asyncio.AbstractEventLoop) -> None:

@@ -288,6 +288,31 @@ def test_two_runs_of_asyncio_can_use_one_agent() -> None:
     agent.dispose()
 
 
+def test_agent_moves_between_run_sync_and_loops_of_the_programs_own() -> None:
+    """A turn once waited for ever on a loop that did not run any more."""
+
+    async def ask(agent: Agent) -> str:
+        return (await agent("a")).text
+
+    agent = Agent("main", model=quick())
+    said = [agent.run_sync("a").text, asyncio.run(ask(agent)), agent.run_sync("b").text]
+
+    assert said == ["An answer."] * 3
+    agent.dispose()
+
+
+def test_turn_that_was_left_on_another_loop_is_told_of() -> None:
+    agent = Agent("main", model=quick([say("x"), pause(60)]))
+    agent("left running, on a loop that runs only in run_sync")
+
+    async def ask() -> None:
+        with pytest.raises(AgentError, match="runs on another event loop; await it there first"):
+            agent("b")
+
+    asyncio.run(ask())
+    agent.dispose()
+
+
 def test_handle_is_what_a_call_gives() -> None:
     agent = Agent("main", model=quick())
 
