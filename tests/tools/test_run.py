@@ -7,7 +7,6 @@ import contextvars
 import functools
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -283,7 +282,6 @@ async def test_main_thread_tool_runs_there_after_it_was_told(tools: ToolRegistry
     assert seen == ["blocking run", "ran"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 async def test_interrupt_reaches_a_main_thread_tool_and_the_old_way_comes_back(
     tools: ToolRegistry,
 ) -> None:
