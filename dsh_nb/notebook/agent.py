@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dsh_nb import tables
 from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentLoop, AgentOptions
 from dsh_nb.agent.protocol import AGENT_DISPOSED, Said
 from dsh_nb.agent.protocol import Agent as LiveAgent
@@ -217,10 +218,38 @@ class Agent:
 
     @property
     def events(self) -> pd.DataFrame:
-        """The log as a DataFrame: a row per session event; see `dsh_nb.tables.events`."""
-        from dsh_nb.tables.events import events
+        """The log as a DataFrame, a row per session event; see `dsh_nb.tables.events`."""
+        return tables.events(self.session)
 
-        return events(self.session)
+    @property
+    def chunks(self) -> pd.DataFrame:
+        """A row per streamed chunk; see `dsh_nb.tables.chunks`."""
+        return tables.chunks(self.session)
+
+    @property
+    def messages(self) -> pd.DataFrame:
+        """A row per block of what was said; see `dsh_nb.tables.messages`."""
+        return tables.messages(self.session)
+
+    @property
+    def turns(self) -> pd.DataFrame:
+        """A row per turn; see `dsh_nb.tables.turns`."""
+        return tables.turns(self.session)
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """A row per model request; see `dsh_nb.tables.steps`."""
+        return tables.steps(self.session)
+
+    @property
+    def tool_calls(self) -> pd.DataFrame:
+        """A row per tool call; see `dsh_nb.tables.tool_calls`."""
+        return tables.tool_calls(self.session)
+
+    @property
+    def usage(self) -> pd.DataFrame:
+        """A row per message that a provider billed; see `dsh_nb.tables.usage`."""
+        return tables.usage(self.session)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

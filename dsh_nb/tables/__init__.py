@@ -5,7 +5,24 @@ Reads: session. Feeds: notebook.
 
 from __future__ import annotations
 
+from dsh_nb.tables.chunks import chunks
 from dsh_nb.tables.events import events
+from dsh_nb.tables.frame import many
+from dsh_nb.tables.messages import messages
 from dsh_nb.tables.prices import cost_of
+from dsh_nb.tables.steps import steps
+from dsh_nb.tables.tool_calls import tool_calls
+from dsh_nb.tables.turns import turns
+from dsh_nb.tables.usage import usage
 
-__all__ = ["cost_of", "events"]
+__all__ = [
+    "chunks",
+    "cost_of",
+    "events",
+    "many",
+    "messages",
+    "steps",
+    "tool_calls",
+    "turns",
+    "usage",
+]

@@ -1,6 +1,6 @@
 """The events of a log as a DataFrame.
 
-Reads: messages, session.events. Feeds: notebook.
+Reads: messages, session.events, tables.frame. Feeds: notebook.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import msgspec
 
 from dsh_nb.messages import FinishReason, JsonObject, lossless, text_of
 from dsh_nb.session.events import EventData, SessionEvent, TurnReason
+from dsh_nb.tables.frame import TurnOf, frame_of, name_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["EVENT_COLUMNS", "events"]
-
-REASONS = ("completed", "aborted", "error", "disposed")
-ROLES = ("user", "assistant", "tool")
 
 EVENT_COLUMNS: Mapping[str, str] = {
     "session": "text",
@@ -78,11 +76,10 @@ def events(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFr
         data       object                  the whole data as plain JSON
         =========  ======================  =================================================
     """
-    name = session if session is not None else getattr(log, "id", None)
     rows = _Rows()
     for event in log:
         rows.add(event)
-    return _frame(rows.columns, name)
+    return frame_of(rows.columns, EVENT_COLUMNS, name_of(log, session))
 
 
 class _Rows:
@@ -92,9 +89,7 @@ class _Rows:
         self.columns: dict[str, list[Any]] = {
             name: [] for name in EVENT_COLUMNS if name != "session"
         }
-        self._turn: int | None = None
-        self._last_turn = 0
-        self._waiting: list[int] = []
+        self._turns = TurnOf(self.columns["turn"])
         self._tools: dict[str, str] = {}
 
     def add(self, event: SessionEvent) -> None:
@@ -103,7 +98,10 @@ class _Rows:
         columns["seq"].append(event.seq)
         columns["time"].append(event.time)
         columns["type"].append(event.type)
-        columns["turn"].append(self._turn_of(event, data))
+        turn = self._turns.feed(event)
+        if event.type == "user/message":
+            self._turns.wait()
+        columns["turn"].append(turn)
         columns["step"].append(getattr(data, "step", None) or None)
         columns["call_id"].append(getattr(data, "call_id", None))
         columns["role"].append(_ROLE_OF.get(event.type))
@@ -112,24 +110,6 @@ class _Rows:
         columns["reason"].append(data.reason.kind if event.type == "turn/end" and typed else None)
         columns["is_error"].append(getattr(data, "is_error", None))
         columns["data"].append(_plain(data))
-
-    def _turn_of(self, event: SessionEvent, data: object) -> int | None:
-        turn = getattr(data, "turn", None)
-        if event.type == "turn/start":
-            self._turn = self._last_turn = int(turn or 0)
-            self._take_waiting()
-        elif event.type == "turn/end":
-            self._turn = None
-        elif event.type == "user/message":
-            self._waiting.append(len(self.columns["turn"]))
-            return self._last_turn + 1
-        return turn if isinstance(turn, int) else self._turn
-
-    def _take_waiting(self) -> None:
-        """Give the messages to the turn that took them: a part of a log may begin anywhere."""
-        for row in self._waiting:
-            self.columns["turn"][row] = self._turn
-        self._waiting = []
 
     def _tool_of(self, data: object) -> str | None:
         call_id = getattr(data, "call_id", None)
@@ -160,43 +140,3 @@ def _plain(data: object) -> JsonObject:
     """A copy, so that changing a frame does not change the log."""
     plain: JsonObject = lossless(msgspec.to_builtins(data))
     return plain
-
-
-def _frame(columns: dict[str, list[Any]], session: str | None) -> pd.DataFrame:
-    """The frame, with each column's dtype declared and nothing inferred."""
-    import pandas as pd
-
-    series: dict[str, Any] = {
-        "session": pd.array([session] * len(columns["seq"]), dtype=_text_dtype())
-    }
-    for name, values in columns.items():
-        series[name] = _column(values, EVENT_COLUMNS[name])
-    return pd.DataFrame(series, columns=list(EVENT_COLUMNS))
-
-
-def _column(values: list[Any], holds: str) -> Any:  # Any: whatever pandas takes as a column
-    import numpy as np
-    import pandas as pd
-
-    if holds == "text":
-        return pd.array(values, dtype=_text_dtype())
-    if holds == "time":
-        stamps = np.array(values, dtype="datetime64[ms]").astype("datetime64[us]")
-        return pd.DatetimeIndex(stamps).tz_localize("UTC")
-    if holds == "role":
-        return pd.Categorical(values, categories=list(ROLES))
-    if holds == "reason":
-        return pd.Categorical(values, categories=list(REASONS))
-    if holds == "object":
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        return column
-    made: Any = pd.array  # Any: its overloads want literal names of dtypes
-    return made(values, dtype=holds)
-
-
-def _text_dtype() -> Any:  # Any: a dtype or its name
-    """Text as pandas stores it by default: ``str`` from 3.0 on, ``string`` before."""
-    import pandas as pd
-
-    return "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"

@@ -175,6 +175,21 @@ async def test_tool_decorator_takes_options_and_gives_the_function_back() -> Non
     await agent.dispose()
 
 
+async def test_tables_of_an_agent_join_by_their_keys() -> None:
+    agent = Agent("main", model=quick([call("add", a=2, b=3)], say("5")), tools=[add])
+    empty = agent.tool_calls
+    await agent("a")
+
+    joined = agent.tool_calls.merge(agent.steps, on=["session", "turn", "step"])
+    joined = joined.merge(agent.turns, on=["session", "turn"], suffixes=("", "_turn"))
+    assert list(joined["tool"]) == ["add"]
+    assert list(agent.turns["steps"]) == [2]
+    assert list(agent.messages["kind"]) == ["text", "tool_call", "tool_result", "text"]
+    assert (len(agent.usage), len(agent.chunks) > 5) == (2, True)
+    assert list(empty.dtypes) == list(agent.tool_calls.dtypes)
+    await agent.dispose()
+
+
 async def test_agent_shows_itself_briefly() -> None:
     agent = Agent("main", model=quick(), tools=[add])
 
