@@ -295,7 +295,7 @@ class LoopAgent(Agent):
 
     # -- failures outside a turn, late results, overflow --------------------------------------
 
-    def _try(self, call: Any) -> None:  # Any: a call whose result nobody needs
+    def _try(self, call: Callable[[], object]) -> None:
         error = caught(call)
         if error is not None:
             self._log_failure(error)

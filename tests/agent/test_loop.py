@@ -604,6 +604,22 @@ async def test_turn_on_a_seeded_session_goes_on_with_the_numbers() -> None:
         check_log(test.log, ended=True)
 
 
+@pytest.mark.rule("S3")
+async def test_turn_can_go_on_without_a_message_and_asks_the_model_to_continue() -> None:
+    model = ScriptedModel([say("one"), [say("two"), pause(0.05)]])
+    async with running_agent(model) as test:
+        await test.say("hi")
+        test.agent.continue_turn()
+        await test.until("turn/start", 2)
+        test.agent.continue_turn()  # nothing happens while a turn runs
+        await test.idle()
+
+        triggers = [one.data.trigger.kind for one in test.log if one.type == "turn/start"]
+        assert triggers == ["message", "continuation"]
+        assert "Continue." in text_of(model.requests[1].messages[-1].content)
+        check_log(test.log, ended=True)
+
+
 @pytest.mark.rule("L12")
 async def test_agent_without_a_model_says_how_to_give_it_one() -> None:
     async with running_agent(ScriptedModel([say("hello")])) as test:
