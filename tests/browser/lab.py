@@ -74,9 +74,18 @@ class Lab:
 
     def run_all(self, seconds: float = 60) -> None:
         """Run all cells and wait until none runs or waits."""
+        self.start_all()
+        self.idle(seconds)
+
+    def start_all(self) -> None:
+        """Run all cells, and wait only until the page has taken that up."""
+        before = self._prompts()
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.locator(".lm-Menu-item", has_text=re.compile("^Run All Cells$")).click()
-        self.idle(seconds)
+        deadline = time.monotonic() + 30
+        while self._prompts() == before:
+            assert time.monotonic() < deadline, "no cell was started"
+            self.page.wait_for_timeout(20)
 
     def top(self, what: Locator) -> None:
         """Scroll `what` to the top of the page."""
@@ -86,11 +95,10 @@ class Lab:
     def idle(self, seconds: float = 60) -> None:
         """Wait until no cell runs or waits."""
         deadline = time.monotonic() + seconds
-        waiting = self.page.locator(".jp-InputPrompt", has_text="[*]")
         quiet = 0
         while quiet < 3:
             assert time.monotonic() < deadline, "a cell still runs"
-            quiet = quiet + 1 if waiting.count() == 0 else 0
+            quiet = 0 if "[*]:" in self._prompts() else quiet + 1
             self.page.wait_for_timeout(150)
 
     def output(self, cell: int) -> Locator:
@@ -101,6 +109,10 @@ class Lab:
         """Write what is seen to a PNG file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=path)
+
+    def _prompts(self) -> list[str]:
+        """What stands beside the cells: ``[ ]:``, ``[*]:`` while one runs or waits, ``[3]:``."""
+        return self.page.locator(".jp-InputArea-prompt").all_inner_texts()
 
     def _dismiss(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)

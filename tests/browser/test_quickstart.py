@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.lab import Theme, lab
 
@@ -22,13 +23,13 @@ def test_quickstart_runs_and_shows_whole_turns(tmp_path: Path, theme: Theme) -> 
         one.open("00_quickstart.ipynb")
         one.run_all()
         turns = one.page.locator("[role=log]")
+        expect(turns).to_have_count(3, timeout=20_000)
         first = turns.first
         one.top(first)
         one.shot(SHOTS / f"quickstart-{theme}.png")
         one.top(turns.last)
         one.shot(SHOTS / f"quickstart-{theme}-end.png")
 
-        assert turns.count() == 3
         assert first.locator("table").count() >= 1
         assert first.locator("details").count() >= 3
         assert "960" in first.inner_text()
@@ -43,8 +44,7 @@ def test_answer_streams_in_its_cell_while_the_turn_runs(tmp_path: Path) -> None:
     shutil.copy(ROOT / "notebooks" / "00_quickstart.ipynb", tmp_path)
     with lab(tmp_path) as one:
         one.open("00_quickstart.ipynb")
-        one.page.get_by_role("menuitem", name="Run", exact=True).click()
-        one.page.locator(".lm-Menu-item", has_text="Run All Cells").first.click()
+        one.start_all()
         first = one.page.locator("[role=log]").first
         first.wait_for(timeout=60_000)
         one.top(one.page.locator(".jp-Notebook .jp-Cell").nth(4))
