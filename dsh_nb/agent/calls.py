@@ -1,12 +1,14 @@
 """Running the tool calls of one message, and logging them in call order.
 
-Reads: messages, session.events, tools. Feeds: agent.loop.
+Reads: messages, session.events, tools. Feeds: agent.loop, agent.asking.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from dsh_nb.messages import ToolCallBlock
@@ -17,14 +19,38 @@ from dsh_nb.tools.tool import ToolCall, ToolOutcome
 if TYPE_CHECKING:
     from dsh_nb.agent.loop import Turn
 
-__all__ = ["log_finished", "run_calls"]
+__all__ = ["log_finished", "run_calls", "running_turn"]
 
 MAX_PARALLEL = 8
 """How many calls of one message run at once."""
 
+_TURN: ContextVar[Turn | None] = ContextVar("dsh_nb_turn", default=None)
+
 
 async def run_calls(turn: Turn, calls: Sequence[ToolCallBlock]) -> None:
     """Run `calls` in order, or at once when all their tools say that they are safe together."""
+    with _calling(turn):
+        await _run_all(turn, calls)
+
+
+def running_turn() -> Turn | None:
+    """The turn whose call runs in this context; None outside one."""
+    return _TURN.get()
+
+
+@contextmanager
+def _calling(turn: Turn) -> Iterator[None]:
+    """Say what turn it is, and keep what the log tells of calls that wait for a person."""
+    token = _TURN.set(turn)
+    unlisten = turn.session.listen(lambda session, event: turn.open.decisions.feed(event))
+    try:
+        yield
+    finally:
+        unlisten()
+        _TURN.reset(token)
+
+
+async def _run_all(turn: Turn, calls: Sequence[ToolCallBlock]) -> None:
     if len(calls) > 1 and all(turn.agent.tools.parallel(call.name) for call in calls):
         slots = asyncio.Semaphore(MAX_PARALLEL)
         async with asyncio.TaskGroup() as group:

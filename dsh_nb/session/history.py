@@ -1,6 +1,6 @@
 """The history that a model is shown, derived from the log one event at a time.
 
-Reads: messages, session.events. Feeds: session.session, llm.
+Reads: messages, session.decisions, session.events. Feeds: session.session, llm.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dsh_nb.messages import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from dsh_nb.session.decisions import Decisions
 from dsh_nb.session.events import (
     AssistantMessage,
     ContextMessage,
@@ -133,7 +134,7 @@ class History:
 
     A tool call and its result are never apart: results wait until the last one of their message
     is there, and what else arrives meanwhile waits behind them. A view taken earlier shows the
-    missing results as interrupted.
+    missing results as interrupted, or as what is known of a call that waits for a person.
     """
 
     def __init__(self) -> None:
@@ -141,6 +142,7 @@ class History:
         self._folds: dict[object, Fold] = {}
         self._calls: dict[str, ToolResultBlock | None] = {}
         self._started: set[str] = set()
+        self._decisions = Decisions()
         self._waiting: list[Message] = []
         self._turn_begin = 0
         self._begin = -1
@@ -163,6 +165,8 @@ class History:
             self._turn_started(data)
         elif isinstance(data, TurnEnd):
             self._turn_ended(data)
+        else:
+            self._decisions.feed(event)
 
     def view(self) -> HistoryView:
         """The history now."""
@@ -201,6 +205,7 @@ class History:
         calls = [block.id for block in content if isinstance(block, ToolCallBlock)]
         self._calls = dict.fromkeys(calls)
         self._started.clear()
+        self._decisions = Decisions()
 
     def _result(self, data: ToolResult) -> None:
         if self._calls.get(data.call_id, data) is not None:
@@ -260,6 +265,9 @@ class History:
         return (*results, *self._waiting)
 
     def _missing(self, call_id: str) -> ToolResultBlock:
+        ending = self._decisions.ending(call_id)
+        if ending is not None:
+            return ToolResultBlock(call_id, (TextBlock(ending.text),), ending.is_error)
         text = INTERRUPTED if call_id in self._started else NOT_STARTED
         return ToolResultBlock(call_id, (TextBlock(text),), is_error=True)
 

@@ -1,6 +1,7 @@
 """Closing a log that ends inside a turn, so that it can go on.
 
-Reads: session.assembler, session.events, session.history. Feeds: session.store, agent.
+Reads: session.assembler, session.decisions, session.events, session.history.
+Feeds: session.store, agent.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from dsh_nb.messages import TextBlock, ToolCallBlock
 from dsh_nb.session.assembler import BlockAssembler
+from dsh_nb.session.decisions import Decisions, Ending
 from dsh_nb.session.events import (
     AssistantChunk,
     AssistantMessage,
@@ -38,6 +40,7 @@ class OpenStep:
         said: True when the step has its message.
         assembler: The chunks of the step so far.
         calls: Ids of the calls that have no result, with whether each was started.
+        decisions: What is known of those that waited for a person.
     """
 
     def __init__(self) -> None:
@@ -50,6 +53,7 @@ class OpenStep:
         self.said = False
         self.assembler = BlockAssembler()
         self.calls: dict[str, bool] = {}
+        self.decisions = Decisions()
 
     def feed(self, event: SessionEvent) -> None:
         """Take the next event."""
@@ -72,6 +76,8 @@ class OpenStep:
             self._begin_step(0)
         elif isinstance(data, TurnEnd):
             self.turn = 0
+        else:
+            self.decisions.feed(event)
 
     def close_message(self, append: Callable[[str, EventData], object]) -> None:
         """Log what was visible of a message whose stream was cut, if anything was."""
@@ -85,15 +91,21 @@ class OpenStep:
     def close_calls(
         self, append: Callable[[str, EventData], object], not_started: str = NOT_STARTED
     ) -> None:
-        """Log a result for each call that has none: its outcome is unknown, or it never started."""
+        """Log a result for each call that has none: as far as is known, what it came to.
+
+        Args:
+            append: Logs an event.
+            not_started: What the model is told of a call whose turn did not come.
+        """
         for call_id, started in [*self.calls.items()]:
-            text = INTERRUPTED if started else not_started
-            outcome = "interrupted" if started else "not started"
-            content = (TextBlock(text),)
-            append(
-                "tool/result",
-                ToolResult(self.turn, self.step, call_id, content, True, outcome),
+            unknown = Ending("interrupted", INTERRUPTED)
+            ending = unknown if started else Ending("not started", not_started)
+            ending = self.decisions.ending(call_id) or ending
+            content = (TextBlock(ending.text),)
+            result = ToolResult(
+                self.turn, self.step, call_id, content, ending.is_error, ending.outcome
             )
+            append("tool/result", result)
         self.calls = {}
 
 
@@ -101,7 +113,8 @@ def closing_events(events: Sequence[SessionEvent]) -> list[SessionEvent]:
     """What closes an open turn at the end of `events`; nothing when none is open.
 
     The text that was streamed stays as an interrupted message, each open call gets a result that
-    says whether it had started, and the turn ends as aborted. Times are that of the last event.
+    says whether it had started, or waited for a person, and the turn ends as aborted. An approval
+    that was given before the cut lets nothing run after it. Times are that of the last event.
     """
     open_step = OpenStep()
     for event in events:

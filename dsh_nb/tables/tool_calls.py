@@ -1,6 +1,6 @@
 """The tool calls of a log as a DataFrame: what was asked for, and what it came to.
 
-Reads: messages, session.events, tables.frame, tables.waits. Feeds: notebook.
+Reads: messages, session.decisions, session.events, tables.frame, tables.waits. Feeds: notebook.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.messages import ToolCallBlock, text_of
+from dsh_nb.session.decisions import Decisions
 from dsh_nb.session.events import (
     AssistantChunk,
     AssistantMessage,
@@ -69,10 +70,12 @@ def tool_calls(log: Iterable[SessionEvent], session: str | None = None) -> pd.Da
         started          datetime64[us, UTC]   when it started; <NA> for one that never did
         seconds          Float64               from its start to its result, waiting included;
                                                <NA> without either
-        waiting_seconds  Float64               for which it waited for approval; <NA> while it does
+        waiting_seconds  Float64               for which it waited for a person; <NA> while it does
         outcome          category              ok, error, denied, interrupted, not started, or
                                                running; without a result, the last holds while its
-                                               step is open, and then the two before it
+                                               step is open, and then what else is known of it. One
+                                               that was stopped before anybody approved it is
+                                               denied; `result` says by whom or what
         edited           boolean               True when a person changed its arguments
         ===============  ====================  ==================================================
     """
@@ -104,10 +107,12 @@ class _Calls:
         self._of_id: dict[str, _Call] = {}
         self._open: list[_Call] = []
         self._waits = Waits()
+        self._decisions = Decisions()
 
     def feed(self, event: SessionEvent) -> None:
         data = event.data
         self._waits.feed(event)
+        self._decisions.feed(event)
         if isinstance(data, AssistantMessage):
             for block in data.content:
                 if isinstance(block, ToolCallBlock):
@@ -140,7 +145,9 @@ class _Calls:
     def _give_up(self) -> None:
         for call in self._open:
             if call.outcome is None:
-                call.outcome = "not started" if call.started is None else "interrupted"
+                ending = self._decisions.ending(call.call_id)
+                unknown = "not started" if call.started is None else "interrupted"
+                call.outcome = unknown if ending is None else ending.outcome
         self._open = []
 
     def columns(self) -> dict[str, list[Any]]:

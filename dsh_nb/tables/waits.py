@@ -1,4 +1,4 @@
-"""How long calls waited for a person to approve them, from the events of the plugin that asks.
+"""How long calls waited for a person, from the events of the plugins that ask.
 
 Reads: session.events, tables.frame. Feeds: tables.tool_calls, tables.turns.
 """
@@ -14,8 +14,9 @@ __all__ = ["Waits"]
 class Waits:
     """Folds ``approval/asked {callId}`` and ``approval/decided {callId, edited}``.
 
-    A call waits from the question until the decision, or until its result or the end of its turn
-    if nobody decides.
+    ``question/asked`` and ``question/answered`` count in the same way.
+    A call waits from the question until the decision or answer, or until its result or the end of
+    its turn if none comes.
 
     Attributes:
         edited: Ids of the calls whose arguments the person changed.
@@ -42,11 +43,11 @@ class Waits:
         call_id = event.data.get("callId")
         if not isinstance(call_id, str):
             return
-        if event.type == "approval/asked":
+        if event.type in ("approval/asked", "question/asked"):
             if not self._asked:
                 self._since = event.time
             self._asked.setdefault(call_id, event.time)
-        elif event.type == "approval/decided":
+        elif event.type in ("approval/decided", "question/answered"):
             self._decided(call_id, event.time)
             if event.data.get("edited") is True:
                 self.edited.add(call_id)

@@ -14,7 +14,7 @@ from typing import Any
 
 from dsh_nb.core import Context, Disposer, Service, ServiceKey
 from dsh_nb.errors import ToolTakenError
-from dsh_nb.messages import ToolSchema
+from dsh_nb.messages import ToolSchema, lossless
 from dsh_nb.tools.events import (
     TOOLS_BLOCKING,
     TOOLS_CHANGE,
@@ -93,6 +93,19 @@ class ToolRegistry(Service):
         tool = self._tools.get(name)
         return tool is not None and tool.parallel and not tool.main_thread
 
+    def needs_approval(self, call: ToolCall) -> bool:
+        """Whether the tool of `call` wants a person to be asked; one that fails to say so does."""
+        tool = self._tools.get(call.name)
+        if tool is None or not callable(tool.approve):
+            return tool is not None and bool(tool.approve)
+        if not isinstance(call.arguments, dict):
+            return True
+        try:
+            return bool(tool.approve(lossless(call.arguments, "arguments")))
+        except Exception as error:
+            self.ctx.report(error, f"the approve of tool {call.name!r}")
+            return True
+
     async def execute(self, call: ToolCall) -> ToolOutcome:
         """What the call came to, through ``tools/execute``.
 
@@ -112,6 +125,8 @@ class ToolRegistry(Service):
             return text_outcome(self._unknown(call.name), is_error=True)
         if not isinstance(call.arguments, dict):
             return text_outcome(_not_an_object(call), is_error=True)
+        if not call.approved and self.needs_approval(call):
+            return _unapproved(call.name)
         return await run_tool(
             tool,
             call.arguments,
@@ -186,6 +201,15 @@ def _offer_schemas(ctx: Context) -> None:
 
 
 _offer_schemas.inject = ("tools", "system_prompt")  # type: ignore[attr-defined]  # a plugin's declaration
+
+
+def _unapproved(name: str) -> ToolOutcome:
+    outcome = text_outcome(
+        f"calls of {name!r} need approval, and nothing here decides about them; the tool was not "
+        "run, the user has to mount the plugin dsh_nb.plugins.permission",
+        is_error=True,
+    )
+    return dataclasses.replace(outcome, denied=True)
 
 
 def _not_an_object(call: ToolCall) -> str:

@@ -1,6 +1,7 @@
 """Tools from plain functions: one route from the signature to a schema, and back to a call.
 
-Reads: errors, messages, tools.docstrings, tools.hints, tools.json_schema, tools.parameters.
+Reads: errors, messages, tools.docstrings, tools.hints, tools.json_schema, tools.parameters,
+    tools.tool.
 Feeds: tools.registry, agent, plugins.
 """
 
@@ -18,7 +19,7 @@ from dsh_nb.tools.docstrings import Doc, read_docstring
 from dsh_nb.tools.hints import innermost
 from dsh_nb.tools.json_schema import checked_root
 from dsh_nb.tools.parameters import Parameters
-from dsh_nb.tools.tool import Tool, ToolExecution
+from dsh_nb.tools.tool import Approve, Tool, ToolExecution
 
 __all__ = ["ToolArgumentError", "tool", "tool_of"]
 
@@ -36,6 +37,7 @@ def tool(
     parallel: bool = False,
     main_thread: bool = False,
     timeout_seconds: float | None = None,
+    approve: Approve = False,
 ) -> Tool: ...
 
 
@@ -49,6 +51,7 @@ def tool(
     parallel: bool = False,
     main_thread: bool = False,
     timeout_seconds: float | None = None,
+    approve: Approve = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -61,6 +64,7 @@ def tool(
     parallel: bool = False,
     main_thread: bool = False,
     timeout_seconds: float | None = None,
+    approve: Approve = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool from a function; a decorator, with arguments or without.
 
@@ -76,12 +80,15 @@ def tool(
         parallel: True when calls may run at once with others.
         main_thread: True to run on the thread of the kernel's loop.
         timeout_seconds: Longest run; ``None`` for no limit.
+        approve: True or ``"ask"`` to ask a person before each call, or a function of the arguments
+            that says which calls to ask about.
 
     Returns:
         The tool, or the decorator that makes it.
 
     Raises:
-        ToolDefinitionError: A name or hint cannot be told to a model. The text says which.
+        ToolDefinitionError: A name or hint cannot be told to a model, or `approve` is none of
+            what it may be. The text says which.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
@@ -97,6 +104,7 @@ def tool(
             parallel=parallel,
             main_thread=main_thread,
             timeout_seconds=timeout_seconds,
+            approve=approve,
             function=function,
         )
 

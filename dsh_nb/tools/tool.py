@@ -1,17 +1,23 @@
 """A tool: a name, a description, a JSON schema, and what runs when the model calls it.
 
-Reads: messages. Feeds: tools.registry, agent.
+Reads: errors, messages. Feeds: tools.registry, agent.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from dsh_nb.errors import ToolDefinitionError
 from dsh_nb.messages import JsonObject, ResultContent, ToolSchema
 
-__all__ = ["Tool", "ToolCall", "ToolExecution", "ToolOutcome"]
+__all__ = ["Approve", "Tool", "ToolCall", "ToolExecution", "ToolOutcome"]
+
+Approve = bool | Literal["ask"] | Callable[[JsonObject], bool]
+"""Whether a person is asked before a call runs: True and ``"ask"`` mean each time; a function of
+the call's arguments, as the model sent them, decides each time anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,12 @@ class Tool:
         main_thread: True to run on the thread of the kernel's loop, which is blocked meanwhile;
             a sync tool runs on a thread of its own otherwise.
         timeout_seconds: Longest run; ``None`` for no limit.
+        approve: Whether a person is asked first, where no rule says otherwise; without the
+            permission plugin a call that must be asked about does not run.
         function: What the tool was made from, for people who look.
+
+    Raises:
+        ToolDefinitionError: `approve` is none of what it may be.
     """
 
     name: str
@@ -39,12 +50,28 @@ class Tool:
     parallel: bool = False
     main_thread: bool = False
     timeout_seconds: float | None = None
+    approve: Approve = False
     function: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not _can_approve(self.approve):
+            raise ToolDefinitionError(
+                f"approve of the tool {self.name!r} is {self.approve!r}; pass True, False, 'ask' "
+                "or a plain function of the arguments that returns a bool"
+            )
 
     @property
     def schema(self) -> ToolSchema:
         """What the model is told."""
         return ToolSchema(name=self.name, description=self.description, parameters=self.parameters)
+
+
+def _can_approve(approve: object) -> bool:
+    """Whether it can say what needs approval; what must be awaited cannot."""
+    if not callable(approve):
+        return isinstance(approve, bool) or (isinstance(approve, str) and approve == "ask")
+    awaited = map(inspect.iscoroutinefunction, (approve, type(approve).__call__))
+    return not (isinstance(approve, type) or any(awaited))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +85,8 @@ class ToolCall:
         agent: Id of the calling agent; ``""`` when nobody's.
         turn: Owning turn, from 1; 0 outside an agent.
         step: Owning step, from 1; 0 outside an agent.
+        approved: True when a listener of ``tools/execute`` that decides about calls let it run; a
+            tool that asks for approval runs only then.
     """
 
     id: str
@@ -66,6 +95,7 @@ class ToolCall:
     agent: str = ""
     turn: int = 0
     step: int = 0
+    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from dsh_nb.plugins.permission import (
     Ask,
     Decision,
     Permission,
+    Remember,
     Rule,
     Rules,
     digest_of,
@@ -32,11 +33,14 @@ from dsh_nb.plugins.permission import (
 )
 from dsh_nb.session.check import check_log
 from dsh_nb.session.events import ToolResult, TurnEnd, TurnReason
+from dsh_nb.session.session import Session
+from dsh_nb.tables.tool_calls import tool_calls
 from dsh_nb.testing import TestAgent, running_agent
+from dsh_nb.testing.logs import LogBuilder
 from dsh_nb.tools.events import TOOLS_EXECUTE
 from dsh_nb.tools.registry import TOOLS, ToolRegistry
 from dsh_nb.tools.schema import tool
-from dsh_nb.tools.tool import Tool, ToolCall, ToolOutcome
+from dsh_nb.tools.tool import Approve, Tool, ToolCall, ToolOutcome
 
 ASK = {"rules": [{"tool": "shell", "decision": "ask"}]}
 STATUS = "git status"
@@ -69,6 +73,11 @@ class Gated:
         return [{key: data[key] for key in data if key not in place} for data in events]
 
     @property
+    def remembered(self) -> tuple[Rule, ...]:
+        """What the agent's session remembers."""
+        return self.gate.remembered(self.test.agent.session)
+
+    @property
     def results(self) -> list[tuple[str, str]]:
         """Outcome and text of each result, in log order."""
         found = [one.data for one in self.test.log if isinstance(one.data, ToolResult)]
@@ -83,32 +92,18 @@ class Gated:
         assert self.gate.pending() == ()
 
 
-def shell_of(ran: list[str], approve: object = None) -> Tool:
+def shell_of(ran: list[str], approve: Approve = False) -> Tool:
     def shell(command: str) -> str:
         """Run a command."""
         ran.append(command)
         return f"ran {command}"
 
-    made = tool(shell, parallel=True)
-    return made if approve is None else declared(made, approve)
-
-
-def declared(made: Tool, approve: object) -> Tool:
-    """`made`, declared with ``approve=``."""
-
-    class Declared(Tool):
-        pass
-
-    fields = {name: getattr(made, name) for name in Tool.__slots__}
-    fields.pop("approve", None)
-    same = Declared(**fields)
-    object.__setattr__(same, "approve", approve)
-    return same
+    return tool(shell, parallel=True, approve=approve)
 
 
 @asynccontextmanager
 async def gated(
-    *steps: Step, config: JsonObject | None = None, approve: object = None
+    *steps: Step, config: JsonObject | None = None, approve: Approve = False
 ) -> AsyncIterator[Gated]:
     ran: list[str] = []
     model = ScriptedModel([*steps, say("done")])
@@ -417,7 +412,7 @@ async def test_policy_may_allow_what_nobody_is_there_to_decide() -> None:
 
         assert case.results == [("ok", "ran ls")]
         assert case.decided == [
-            {"outcome": "nobody", "by": "policy", "reason": "the policy is allow"}
+            {"outcome": "approved", "by": "policy", "reason": "nobody is there to be asked"}
         ]
         case.check()
 
@@ -472,7 +467,7 @@ async def test_edit_cannot_make_a_call_that_a_rule_denies() -> None:
         case.gate.approve(arguments={"command": "rm x"}, remember=True)
         await case.test.idle()
 
-        assert (case.ran, case.gate.rules.added) == ([], ())
+        assert (case.ran, case.remembered) == ([], ())
         assert case.decided == [
             {
                 "outcome": "rule",
@@ -532,7 +527,7 @@ async def test_remembered_approval_covers_exactly_what_was_seen() -> None:
         case.gate.approve(remember=True)
         await case.test.until("approval/asked", 2)
 
-        assert case.gate.rules.added == (ask.rule(),) == (Rule.exact("shell", ask.arguments),)
+        assert case.remembered == (ask.rule(),) == (Rule.exact("shell", ask.arguments),)
         assert case.ran == [STATUS, STATUS]
         assert case.decided == [{"outcome": "approved", "by": "user", "remembered": True}]
         case.gate.deny()
@@ -559,7 +554,7 @@ async def test_remembered_tool_covers_any_arguments() -> None:
         case.gate.approve(remember="tool")
         await case.test.idle()
 
-        assert case.gate.rules.added == (ask.rule("tool"),) == (Rule.whole("shell"),)
+        assert case.remembered == (ask.rule("tool"),) == (Rule.whole("shell"),)
         assert case.ran == ["a", "b"]
         assert case.decided == [{"outcome": "approved", "by": "user", "remembered": "tool"}]
 
@@ -609,7 +604,7 @@ async def test_added_rule_decides_the_next_call() -> None:
         (lambda arguments: arguments["command"] == "rm", False),
     ],
 )
-async def test_tool_may_ask_by_itself(approve: object, asks: bool) -> None:
+async def test_tool_may_ask_by_itself(approve: Approve, asks: bool) -> None:
     async with gated(sh("ls"), config={"timeout_seconds": 0.01}, approve=approve) as case:
         await case.test.say("go")
 
@@ -652,6 +647,189 @@ async def test_rule_goes_before_the_shorthand() -> None:
         await case.test.say("go")
 
         assert (case.ran, case.decided) == (["ls"], [])
+
+
+async def test_condition_cannot_change_what_runs() -> None:
+    def meddles(arguments: JsonObject) -> bool:
+        arguments["command"] = "rm x"
+        return False
+
+    async with gated(sh("ls"), config={}, approve=meddles) as case:
+        await case.test.say("go")
+
+        assert case.ran == ["ls"]
+
+
+@pytest.mark.parametrize(
+    ("approve", "runs"),
+    [(True, False), (lambda arguments: True, False), (lambda arguments: False, True)],
+)
+async def test_tool_that_asks_does_not_run_where_nothing_decides(
+    approve: Approve, runs: bool
+) -> None:
+    ran: list[str] = []
+    model = ScriptedModel([sh("ls"), say("done")])
+    async with running_agent(model, tools=[shell_of(ran, approve)]) as test:
+        await test.say("go")
+
+        (result,) = (one.data for one in test.log if isinstance(one.data, ToolResult))
+        text = (
+            "calls of 'shell' need approval, and nothing here decides about them; the tool was "
+            "not run, the user has to mount the plugin dsh_nb.plugins.permission"
+        )
+        expected = ("ok", "ran ls", ["ls"]) if runs else ("denied", text, [])
+        assert (result.outcome, text_of(result.content), ran) == expected
+
+
+async def test_tool_that_asks_does_not_run_after_the_plugin_is_gone() -> None:
+    async with gated(sh("ls"), config={}, approve=True) as case:
+        await case.fiber.dispose()
+        await case.test.say("go")
+
+        assert (case.ran, case.results[0][0]) == ([], "denied")
+
+
+async def test_another_listener_may_decide_in_its_place() -> None:
+    ran: list[str] = []
+    model = ScriptedModel([sh("ls"), say("done")])
+    async with running_agent(model, tools=[shell_of(ran, True)]) as test:
+
+        async def decides(call: ToolCall, proceed: Proceed[ToolOutcome]) -> ToolOutcome:
+            return await proceed(replace(call, approved=True))
+
+        test.ctx.on(TOOLS_EXECUTE, decides)
+        await test.say("go")
+
+        assert ran == ["ls"]
+
+
+# What a session remembers.
+
+
+async def test_remembered_approval_holds_for_its_session_alone() -> None:
+    async with gated(sh("a"), say("done"), sh("b")) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        case.gate.approve(remember="tool")
+        await case.test.idle()
+        other = case.test.ctx.get(AGENT_LOOP).create("other", AgentOptions(model="scripted"))
+        other.send("go")
+        (ask,) = await case.asked()
+
+        assert (ask.agent, ask.arguments, case.ran) == ("other", {"command": "b"}, ["a"])
+        assert case.gate.remembered(other.session) == ()
+        case.gate.deny()
+        await other.finished()
+
+
+@pytest.mark.parametrize(
+    ("remember", "edited", "rule"),
+    [
+        (True, None, Rule.exact("shell", {"command": "a"})),
+        (True, {"command": "b"}, Rule.exact("shell", {"command": "b"})),
+        ("tool", None, Rule.whole("shell")),
+        ("tool", {"command": "b"}, Rule.whole("shell")),
+    ],
+)
+async def test_resumed_session_remembers_what_was_approved(
+    remember: Remember, edited: JsonObject | None, rule: Rule
+) -> None:
+    async with gated(sh("a")) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        case.gate.approve(arguments=edited, remember=remember)
+        await case.test.idle()
+        seed = case.test.log
+        command = (edited or {"command": "a"})["command"]
+
+    ran: list[str] = []
+    model = ScriptedModel([sh(command), say("done")])
+    async with running_agent(model, tools=[shell_of(ran)], seed=seed) as test:
+        await test.ctx.plugin(permission, ASK)
+        await test.say("again")
+
+        assert test.ctx.get(PERMISSION).remembered(test.agent.session) == (rule,)
+        assert ran == [command]
+
+
+async def test_remounted_plugin_remembers_what_was_approved() -> None:
+    async with gated(sh("a"), say("done"), sh("b")) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        case.gate.approve(remember="tool")
+        await case.test.idle()
+        await case.fiber.dispose()
+        await case.test.ctx.plugin(permission, ASK)
+        await case.test.say("more")
+
+        assert case.ran == ["a", "b"]
+
+
+async def test_remembered_approval_does_not_beat_a_rule_that_denies() -> None:
+    async with gated(sh("a")) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        case.gate.approve(remember="tool")
+        await case.test.idle()
+        seed = case.test.log
+
+    ran: list[str] = []
+    model = ScriptedModel([sh("a"), say("done")])
+    async with running_agent(model, tools=[shell_of(ran)], seed=seed) as test:
+        await test.ctx.plugin(permission, {"rules": [{"tool": "shell", "decision": "deny"}]})
+        await test.say("again")
+
+        assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "decided"),
+    [
+        ({}, {"outcome": "approved", "remembered": True}),
+        ({"tool": 3}, {"outcome": "approved", "remembered": "tool"}),
+        ({"tool": "shell", "arguments": "a"}, {"outcome": "approved", "remembered": True}),
+        ({"tool": "shell", "arguments": {}}, {"outcome": "approved", "remembered": "all"}),
+        ({"tool": "shell", "arguments": {}}, {"outcome": "denied", "remembered": "tool"}),
+        ({"tool": "shell", "arguments": {}}, {"outcome": "approved"}),
+    ],
+)
+async def test_log_that_says_something_else_makes_no_rule(
+    asked: JsonObject, decided: JsonObject
+) -> None:
+    log = LogBuilder().add("approval/asked", {"id": "a1", **asked})
+    log.add("approval/decided", {"id": "a1", **decided})
+    async with gated() as case:
+        session = Session("s", log.events)
+
+        assert case.gate.remembered(session) == ()
+
+
+@pytest.mark.parametrize("approved", [False, True])
+async def test_resumed_call_is_never_run_with_an_approval_from_before(approved: bool) -> None:
+    async with gated(sh("a")) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        if approved:
+            case.gate.approve()
+        seed = case.test.log  # as it was when the kernel died
+        case.gate.deny()
+        await case.test.idle()
+
+    ran: list[str] = []
+    model = ScriptedModel([sh("a"), say("done")])
+    async with running_agent(model, tools=[shell_of(ran)], seed=seed) as test:
+        await test.ctx.plugin(permission, ASK)
+        gate = test.ctx.get(PERMISSION)
+        closed = [one.data for one in test.log if isinstance(one.data, ToolResult)]
+        assert [one.outcome for one in closed] == ["interrupted" if approved else "denied"]
+        test.agent.send("again")
+        asked = await test.until("approval/asked", 2)
+
+        assert [ask.id for ask in gate.pending()] == [asked.data["id"]]
+        assert ran == []
+        gate.deny()
+        await test.idle()
+        check_log(test.log, ended=True)
 
 
 # Several at once.
@@ -751,8 +929,9 @@ async def test_stop_ends_the_waiting_as_stopped(calls: int) -> None:
         case.test.agent.abort("enough")
         await case.test.idle()
 
-        assert case.decided == [{"outcome": "stopped", "by": "stop"}] * calls
-        assert [outcome for outcome, _ in case.results] == ["interrupted"] * calls
+        assert case.decided == [{"outcome": "stopped", "by": "stop", "reason": "enough"}] * calls
+        text = "this call of 'shell' was stopped before anybody decided (enough)"
+        assert case.results == [("denied", f"{text}; the tool was not run")] * calls
         ending = next(one.data for one in reversed(case.test.log) if isinstance(one.data, TurnEnd))
         assert ending.reason == TurnReason("aborted", "enough")
         assert [case.gate.approve(ask.id) for ask in asks] == [False] * calls
@@ -763,16 +942,17 @@ async def test_stop_ends_the_waiting_as_stopped(calls: int) -> None:
         assert case.test.log[-1].data.reason == TurnReason("completed")
 
 
-async def test_approval_right_after_the_stop_comes_too_late() -> None:
-    async with gated(sh("ls")) as case:
+@pytest.mark.parametrize("calls", [1, 3])
+async def test_approval_right_after_the_stop_comes_too_late(calls: int) -> None:
+    async with gated([sh(f"c{n}") for n in range(calls)]) as case:
         case.test.agent.send("go")
-        (ask,) = await case.asked()
+        asks = await case.asked(calls)
         case.test.agent.abort()
-        late = case.gate.approve(ask.id, remember=True)
+        late = [case.gate.approve(ask.id, remember=True) for ask in asks]
         await case.test.idle()
 
-        assert (late, case.ran, case.gate.rules.added) == (False, [], ())
-        assert case.decided == [{"outcome": "stopped", "by": "stop"}]
+        assert (late, case.ran, case.remembered) == ([False] * calls, [], ())
+        assert case.decided == [{"outcome": "stopped", "by": "stop"}] * calls
         case.check()
 
 
@@ -786,7 +966,7 @@ async def test_approval_from_a_thread_that_the_stop_overtakes_comes_too_late() -
         case.test.agent.abort()
         await case.test.idle()
 
-        assert (case.ran, case.gate.rules.added) == ([], ())
+        assert (case.ran, case.remembered) == ([], ())
         assert case.decided == [{"outcome": "stopped", "by": "stop"}]
         case.check()
 
@@ -819,8 +999,11 @@ async def test_disposed_agent_waits_no_longer() -> None:
         await case.asked()
         await case.test.agent.dispose()
 
-        assert (case.ran, case.decided) == ([], [{"outcome": "stopped", "by": "stop"}])
-        assert case.test.log[-1].data.reason == TurnReason("disposed")
+        why = "the agent was disposed"
+        assert case.decided == [{"outcome": "disposed", "by": "dispose", "reason": why}]
+        text = f"asking about this call of 'shell' ended before anybody decided ({why})"
+        assert case.results == [("denied", f"{text}; the tool was not run")]
+        assert (case.ran, case.test.log[-1].data.reason) == ([], TurnReason("disposed"))
         case.check()
 
 
@@ -866,6 +1049,49 @@ async def test_disposing_the_context_leaves_no_task() -> None:
     assert asyncio.all_tasks() == before
     assert (case.ran, case.decided) == ([], [{"outcome": "disposed", "by": "dispose"}] * 2)
     case.check()
+
+
+async def test_interrupt_of_a_tool_ends_what_waits_beside_it() -> None:
+    def interrupted() -> None:
+        """Interrupt."""
+        raise KeyboardInterrupt
+
+    async with gated([sh("a"), call("interrupted")]) as case:
+        case.test.ctx.get(TOOLS).register(tool(interrupted, parallel=True))
+        await case.test.say("go")
+
+        why = "the tool 'interrupted' was interrupted"
+        assert case.decided == [{"outcome": "stopped", "by": "stop", "reason": why}]
+        assert [outcome for outcome, _ in case.results] == ["interrupted", "denied"]
+        case.check()
+
+
+@pytest.mark.parametrize(
+    ("ends", "result"),
+    [
+        ("stop", "stopped before anybody decided (enough)"),
+        ("dispose", "ended before anybody decided (the agent was disposed)"),
+        ("timeout", "nobody decided about this call of 'shell' in time (0.02 s)"),
+        ("deny", "the user denied this call of 'shell': no"),
+    ],
+)
+async def test_table_tells_how_the_waiting_ended(ends: str, result: str) -> None:
+    config = {**ASK, "timeout_seconds": 0.02} if ends == "timeout" else ASK
+    async with gated(sh("a"), config=config) as case:
+        case.test.agent.send("go")
+        await case.asked()
+        if ends == "stop":
+            case.test.agent.abort("enough")
+        elif ends == "dispose":
+            await case.test.agent.dispose()
+        elif ends == "deny":
+            case.gate.deny(reason="no")
+        await case.test.idle()
+        row = tool_calls(case.test.agent.session).iloc[0]
+
+        assert row["outcome"] == "denied"
+        assert row["result"].removesuffix("; the tool was not run").endswith(result)
+        assert 0 <= row["waiting_seconds"] <= row["seconds"]
 
 
 # Listeners, other callers, odd calls.

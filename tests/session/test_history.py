@@ -120,6 +120,22 @@ def test_missing_results_say_whether_the_call_had_started(done: tuple[str, ...])
 
 
 @pytest.mark.rule("S7")
+def test_call_that_waits_for_a_person_is_shown_as_not_run() -> None:
+    log = LogBuilder().user("hi").turn().step().says(CALL, OTHER).call("c1").call("c2")
+    log.add("approval/asked", {"callId": "c1", "id": "a1", "tool": "add"})
+    log.add("question/asked", {"callId": "c2", "id": "q1"})
+    before = short(derive_messages(log.events))
+    log.add("approval/decided", {"callId": "c1", "id": "a1", "outcome": "approved"})
+    log.add("question/answered", {"id": "q1", "outcome": "answered", "answer": "blue"})
+
+    assert before[2:] == [
+        "u:c1=nobody has decided about this call of 'add'; the tool was not run",
+        "u:c2=nobody has answered this question",
+    ]
+    assert short(derive_messages(log.events))[2:] == [f"u:c1={INTERRUPTED}", "u:c2=blue"]
+
+
+@pytest.mark.rule("S7")
 @pytest.mark.parametrize("order", [*itertools.permutations(["c1", "c2", "context"])])
 def test_results_come_right_after_their_calls_whatever_arrives_between(
     order: tuple[str, ...],

@@ -484,6 +484,38 @@ def test_the_decorator_takes_arguments() -> None:
     assert function.timeout_seconds == 2.5
 
 
+@pytest.mark.parametrize("approve", [True, False, "ask", lambda arguments: True, bool.__call__])
+def test_a_tool_keeps_what_it_says_about_approval(approve: Any) -> None:
+    assert tool(returns, approve=approve).approve is approve
+
+
+class AsyncCondition:
+    async def __call__(self, arguments: object) -> bool:
+        return True
+
+
+async def async_condition(arguments: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    "approve",
+    [
+        None,
+        1,
+        "always",
+        ["ask"],
+        bool,
+        async_condition,
+        functools.partial(async_condition),
+        AsyncCondition(),
+    ],
+)
+def test_what_cannot_say_what_needs_approval_is_refused(approve: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match=r"approve of the tool 'returns' is .*; pass"):
+        tool(returns, approve=approve)
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 65, "café", "ok\n"])
 def test_a_name_that_providers_refuse_is_refused(name: str) -> None:
     with pytest.raises(ToolDefinitionError, match="1 to 64 characters"):

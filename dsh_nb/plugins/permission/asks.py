@@ -1,17 +1,19 @@
 """An ask: one call that waits for a person, how it was answered, and what the model is told.
 
-Reads: core, messages, session, tools, plugins.permission.rules. Feeds: plugins.permission.
+Reads: core, messages, session, plugins.permission.rules. Feeds: plugins.permission.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from dsh_nb.core import Emit
 from dsh_nb.messages import JsonObject
 from dsh_nb.plugins.permission.rules import Rule
+from dsh_nb.session.events import SessionEvent
 
 __all__ = [
     "PERMISSION_ASKED",
@@ -22,8 +24,8 @@ __all__ = [
     "Remember",
     "asked_data",
     "decided_data",
-    "denial",
     "edit_note",
+    "remembered_rules",
 ]
 
 Outcome = Literal["approved", "denied", "stopped", "disposed", "timeout", "nobody", "rule"]
@@ -70,7 +72,6 @@ class Answer:
     Attributes:
         outcome: What it came to.
         by: Who or what resolved it.
-        runs: True when the call may run.
         reason: Why, when somebody said so.
         arguments: What the person changed the arguments to; ``None`` when they stay.
         remember: What is to be allowed from now on.
@@ -78,10 +79,14 @@ class Answer:
 
     outcome: Outcome
     by: str
-    runs: bool = False
     reason: str = ""
     arguments: JsonObject | None = None
     remember: Remember = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether the call may run."""
+        return self.outcome == "approved"
 
 
 PERMISSION_ASKED: Emit[Ask] = Emit("permission/asked")
@@ -113,32 +118,34 @@ def decided_data(ask: Ask, answer: Answer) -> JsonObject:
     return data
 
 
-def denial(tool: str, answer: Answer) -> str:
-    """What the model is told of a call that was not let run."""
-    return f"{_why(tool, answer)}; the tool was not run"
-
-
 def edit_note(arguments: JsonObject) -> str:
     """What the model is told of a call that ran with other arguments."""
     return f"(the user changed the arguments to {json.dumps(arguments, ensure_ascii=False)})"
 
 
-def _why(tool: str, answer: Answer) -> str:
-    because = f": {answer.reason}" if answer.reason else ""
-    match answer.outcome:
-        case "timeout":
-            return f"nobody decided about this call of {tool!r} in time ({answer.reason})"
-        case "nobody":
-            return f"calls of {tool!r} need approval, and nobody is there to be asked"
-        case "rule":
-            return f"this call of {tool!r} is denied by a rule{because}"
-        case "disposed":
-            return f"asking about this call of {tool!r} ended before anybody decided"
-        case "stopped":
-            return f"this call of {tool!r} was stopped before anybody decided"
-        case _:
-            who = "the user" if answer.by == "user" else repr(answer.by)
-            return f"{who} denied this call of {tool!r}{because}"
+def remembered_rules(log: Iterable[SessionEvent]) -> tuple[Rule, ...]:
+    """What was allowed from then on by the people who decided in `log`."""
+    asked: dict[object, JsonObject] = {}
+    rules: list[Rule] = []
+    for event in log:
+        if event.type == "approval/asked":
+            asked[event.data.get("id")] = event.data
+        elif event.type == "approval/decided" and event.data.get("outcome") == "approved":
+            rule = _remembered(asked.get(event.data.get("id"), {}), event.data)
+            if rule is not None and rule not in rules:
+                rules.append(rule)
+    return tuple(rules)
+
+
+def _remembered(asked: JsonObject, decided: JsonObject) -> Rule | None:
+    """The rule that a decision added; exact arguments are those that were approved."""
+    tool, remember = asked.get("tool"), decided.get("remembered")
+    if not isinstance(tool, str) or remember not in (True, "tool"):
+        return None
+    if remember == "tool":
+        return Rule.whole(tool)
+    arguments = decided.get("arguments", asked.get("arguments"))
+    return Rule.exact(tool, arguments) if isinstance(arguments, dict) else None
 
 
 def _place(ask: Ask) -> JsonObject:

@@ -1,23 +1,21 @@
 """The gate: each tool call passes the rules, and waits here for a person when they say so.
 
-Reads: core, errors, messages, session, tools, agent, plugins.permission.rules,
+Reads: core, messages, session, tools, agent.asking, plugins.permission.rules,
 plugins.permission.asks. Feeds: plugins.permission.
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import secrets
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dsh_nb.agent.endings import caught
+from dsh_nb.agent.asking import Asking, how_stopped
 from dsh_nb.agent.protocol import Agent
-from dsh_nb.agent.registry import AGENTS
 from dsh_nb.core import Context, Proceed, ServiceKey
 from dsh_nb.messages import JsonObject, lossless
 from dsh_nb.plugins.permission.asks import (
@@ -28,10 +26,12 @@ from dsh_nb.plugins.permission.asks import (
     Remember,
     asked_data,
     decided_data,
-    denial,
     edit_note,
+    remembered_rules,
 )
 from dsh_nb.plugins.permission.rules import Decision, Rule, Rules, Verdict, digest_of
+from dsh_nb.session.decisions import denial
+from dsh_nb.session.events import TurnReason
 from dsh_nb.session.session import Session, now_ms
 from dsh_nb.tools.registry import TOOLS
 from dsh_nb.tools.results import text_outcome
@@ -39,7 +39,6 @@ from dsh_nb.tools.tool import ToolCall, ToolOutcome
 
 __all__ = ["PERMISSION", "Permission", "PermissionConfig"]
 
-_STOPPED = Answer(outcome="stopped", by="stop")
 _DISPOSED = Answer(outcome="disposed", by="dispose")
 
 
@@ -60,38 +59,26 @@ class PermissionConfig(BaseModel):
     timeout_seconds: float | None = Field(default=None, gt=0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Waiting:
-    """An ask, where it is logged, and what waits for the answer."""
-
-    ask: Ask
-    session: Session | None
-    answer: asyncio.Future[Answer]
-
-
-class Permission:
+class Permission(Asking[Ask, Answer]):
     """Who decides about tool calls, and what waits for a decision.
 
-    `approve`, `deny` and `add_rule` are safe from any thread.
+    `pending`, `approve`, `deny` and `add_rule` are safe from any thread.
 
     Attributes:
         can_ask: Whether somebody is there to be asked; a surface replaces it.
-        rules: The rules.
+        rules: The rules that hold for every agent.
     """
 
+    noun: ClassVar[str] = "calls"
+
     def __init__(self, ctx: Context, config: PermissionConfig) -> None:
-        self.can_ask: Callable[[], bool] = lambda: True
+        super().__init__(ctx)
         self.rules = Rules(config.rules, config.default)
-        self._ctx = ctx
         self._config = config
         self._closed = False
-        self._waiting: dict[str, _Waiting] = {}  # replaced and never changed: threads read it
+        self._remembered: WeakKeyDictionary[Session, tuple[Rule, ...]] = WeakKeyDictionary()
 
     # -- what people call, from any thread ---------------------------------------------------
-
-    def pending(self) -> tuple[Ask, ...]:
-        """The calls that wait, oldest first."""
-        return tuple(one.ask for one in self._waiting.values())
 
     def approve(
         self,
@@ -107,7 +94,8 @@ class Permission:
             id: Of the ask; ``None`` for the only one that waits.
             arguments: What to run it with instead.
             remember: True to allow the tool with exactly these arguments from now on, ``"tool"``
-                to allow it with any; `Ask.rule` shows what that covers.
+                to allow it with any; `Ask.rule` shows what that covers. It holds for the session
+                of the call, and for what resumes or forks it; a call of no agent leaves nothing.
             by: Who approves.
 
         Returns:
@@ -122,8 +110,8 @@ class Permission:
         if remember not in (True, False, "tool"):
             raise ValueError(f"remember is {remember!r}; pass True, False or 'tool'")
         edited = None if arguments is None else lossless(arguments, "arguments")
-        answer = Answer(outcome="approved", by=by, runs=True, arguments=edited, remember=remember)
-        return self._answer(id, answer)
+        answer = Answer(outcome="approved", by=by, arguments=edited, remember=remember)
+        return self._answer(self._named(id), answer)
 
     def deny(self, id: str | None = None, reason: str = "", *, by: str = "user") -> bool:
         """Keep a call from running; the model is told `reason`.
@@ -139,32 +127,27 @@ class Permission:
         Raises:
             ValueError: Several calls wait and none was named.
         """
-        return self._answer(id, Answer(outcome="denied", by=by, reason=reason))
+        return self._answer(self._named(id), Answer(outcome="denied", by=by, reason=reason))
 
     def add_rule(self, rule: Rule) -> None:
-        """Add a rule, before the configured ones; see `Rules` for which one wins."""
+        """Add a rule for every agent, before the configured ones; see `Rules` for which wins."""
         self._ctx.post(lambda: self.rules.add(rule))
 
-    def _answer(self, id: str | None, answer: Answer) -> bool:
-        waiting = self._waiting
-        if id is None:
-            if len(waiting) > 1:
-                raise ValueError(f"several calls wait; name one of {[*waiting]}")
-            id = next(iter(waiting), None)
-        one = None if id is None else waiting.get(id)
-        if one is None or one.answer.done():  # a stop has ended it already
-            return False
-        self._ctx.post(partial(self._settle, one.ask.id, answer))
-        return True
+    def remembered(self, session: Session) -> tuple[Rule, ...]:
+        """What people decided to allow from then on in `session`, or in what it goes on from."""
+        rules = self._remembered.get(session)
+        if rules is None:
+            rules = self._remembered[session] = remembered_rules(session)
+        return rules
 
     # -- the listener of tools/execute ---------------------------------------------------------
 
     async def check(self, call: ToolCall, proceed: Proceed[ToolOutcome]) -> ToolOutcome:
         """Let `call` run, or say why not."""
-        agent = self._agent(call)
+        agent = self._agent(call.agent)
         verdict = self._verdict(call, agent)
         if verdict.decision == "allow" and not self._closed:
-            return await proceed()
+            return await proceed(dataclasses.replace(call, approved=True))
         if verdict.decision == "ask" and not isinstance(call.arguments, dict):
             return text_outcome(
                 f"the arguments of {call.name!r} are not one JSON object; nobody was asked and "
@@ -175,27 +158,21 @@ class Permission:
         ask, session = _ask(seen), None if agent is None else agent.session
         answer = self._without_asking(verdict)
         if answer is None:
-            answer = await self._wait(_Waiting(ask, session, self._ctx.loop.create_future()))
+            answer = await self._wait(ask, session, self._config.timeout_seconds, self._late())
         else:
             self._log(session, "approval/asked", asked_data(ask))
             self._log(session, "approval/decided", decided_data(ask, answer))
         return await _carried_out(seen, answer, proceed)
 
     def _verdict(self, call: ToolCall, agent: Agent | None) -> Verdict:
-        return self.rules.verdict(call.name, call.arguments, lambda: self._tool_asks(call, agent))
+        remembered = () if agent is None else self.remembered(agent.session)
+        asks = partial(self._tool_asks, call, agent)
+        return self.rules.verdict(call.name, call.arguments, asks, remembered)
 
     def _tool_asks(self, call: ToolCall, agent: Agent | None) -> bool:
-        """Whether the tool was declared with ``approve=``; a failing condition asks."""
+        """Whether the tool was declared with ``approve=``; that of the agent's own registry."""
         ctx = self._ctx if agent is None else agent.ctx
-        tool = ctx.get(TOOLS).get(call.name) if ctx.provides(TOOLS.name) else None
-        approve: Any = getattr(tool, "approve", None)  # Any: what a person declared
-        if not callable(approve):
-            return approve is True or approve == "ask"
-        try:
-            return bool(approve(call.arguments))
-        except Exception as error:
-            self._ctx.report(error, f"the approve of tool {call.name!r}")
-            return True
+        return ctx.provides(TOOLS.name) and ctx.get(TOOLS).needs_approval(call)
 
     def _without_asking(self, verdict: Verdict) -> Answer | None:
         """The answer when no person is asked."""
@@ -205,56 +182,33 @@ class Permission:
             return _by_rule(verdict)
         if self._somebody():
             return None
-        policy = self._config.nobody
-        return Answer(
-            outcome="nobody", by="policy", runs=policy == "allow", reason=f"the policy is {policy}"
-        )
+        if self._config.nobody == "allow":
+            return Answer(outcome="approved", by="policy", reason="nobody is there to be asked")
+        return Answer(outcome="nobody", by="policy", reason="the policy is deny")
 
-    def _somebody(self) -> bool:
-        try:
-            return self.can_ask()
-        except Exception as error:
-            self._ctx.report(error, "asking whether somebody is there")
-            return False
+    def _late(self) -> Answer:
+        limit = self._config.timeout_seconds or 0.0
+        return Answer(outcome="timeout", by="timeout", reason=f"{limit:g} s")
 
-    async def _wait(self, waiting: _Waiting) -> Answer:
-        """The answer, however it comes; whatever ends the waiting otherwise is a stop."""
-        ask, limit = waiting.ask, self._config.timeout_seconds
-        self._waiting = {**self._waiting, ask.id: waiting}
-        timer = None if limit is None else self._ctx.loop.call_later(limit, self._expire, ask.id)
-        try:
-            self._log(waiting.session, "approval/asked", asked_data(ask))
-            self._tell(partial(self._ctx.emit, PERMISSION_ASKED, ask), PERMISSION_ASKED.name)
-            return await waiting.answer
-        finally:
-            if timer is not None:
-                timer.cancel()
-            self._settle(ask.id, _STOPPED)
+    def _asked(self, question: Ask, session: Session | None) -> None:
+        self._log(session, "approval/asked", asked_data(question))
+        self._tell(partial(self._ctx.emit, PERMISSION_ASKED, question), PERMISSION_ASKED.name)
 
-    def _expire(self, id: str) -> None:
-        limit = f"{self._config.timeout_seconds:g} s"
-        self._settle(id, Answer(outcome="timeout", by="timeout", reason=limit))
-
-    # -- the one place where an ask is resolved ------------------------------------------------
-
-    def _settle(self, id: str, answer: Answer) -> None:
-        """Resolve an ask that waits; nothing happens to one that does not."""
-        waiting = self._waiting.get(id)
-        if waiting is None:
-            return
-        self._waiting = {key: one for key, one in self._waiting.items() if key != id}
-        ask = waiting.ask
-        if waiting.answer.cancelled():  # whatever comes after the stop comes too late
-            answer = _STOPPED
-        answer = self._judged(ask, answer)
-        if answer.remember:
-            seen = ask if answer.arguments is None else _edited(ask, answer.arguments)
-            self.rules.add(seen.rule(answer.remember))
-        if not waiting.answer.done():
-            waiting.answer.set_result(answer)
-        self._log(waiting.session, "approval/decided", decided_data(ask, answer))
-        decided = partial(self._ctx.emit, PERMISSION_DECIDED, ask, answer.outcome)
+    def _resolved(self, question: Ask, session: Session | None, answer: Answer) -> Answer:
+        answer = self._judged(question, answer)
+        if answer.remember and session is not None:
+            seen = question if answer.arguments is None else _edited(question, answer.arguments)
+            rule, rules = seen.rule(answer.remember), self.remembered(session)
+            self._remembered[session] = rules if rule in rules else (*rules, rule)
+        self._log(session, "approval/decided", decided_data(question, answer))
+        decided = partial(self._ctx.emit, PERMISSION_DECIDED, question, answer.outcome)
         self._tell(decided, PERMISSION_DECIDED.name)
+        return answer
+
+    def _stopped(self, reason: TurnReason | None) -> Answer:
+        outcome, why = how_stopped(reason)
+        by = "dispose" if outcome == "disposed" else "stop"
+        return Answer(outcome=outcome, by=by, reason=why)
 
     def _judged(self, ask: Ask, answer: Answer) -> Answer:
         """`answer` after the rules had their say about edited arguments."""
@@ -270,25 +224,7 @@ class Permission:
     def close(self) -> None:
         """Resolve what waits as disposed; whatever comes later is denied."""
         self._closed = True
-        for id in self._waiting:
-            self._settle(id, _DISPOSED)
-
-    # -- the log -------------------------------------------------------------------------------
-
-    def _agent(self, call: ToolCall) -> Agent | None:
-        if not self._ctx.provides(AGENTS.name):
-            return None
-        return self._ctx.get(AGENTS).get(call.agent)
-
-    def _log(self, session: Session | None, type: str, data: JsonObject) -> None:
-        if session is not None:
-            self._tell(partial(session.append, type, data), type)
-
-    def _tell(self, tell: Callable[[], object], name: str) -> None:
-        """Tell listeners, whose failures decide nothing."""
-        error = caught(tell)
-        if error is not None:
-            self._ctx.report(error, f"a listener of {name!r}")
+        self._resolve_all(_DISPOSED)
 
 
 PERMISSION: ServiceKey[Permission] = ServiceKey("permission")
@@ -327,11 +263,11 @@ async def _carried_out(
 ) -> ToolOutcome:
     """What the call came to; it runs with the arguments that were decided about."""
     if not answer.runs:
-        outcome = text_outcome(denial(call.name, answer), is_error=True)
-        return dataclasses.replace(outcome, denied=True)
+        text = denial(call.name, answer.outcome, answer.by, answer.reason)
+        return dataclasses.replace(text_outcome(text, is_error=True), denied=True)
     if answer.arguments is None:
-        return await proceed(call)
+        return await proceed(dataclasses.replace(call, approved=True))
     note = text_outcome(edit_note(answer.arguments))
     changed = lossless(answer.arguments, "arguments")  # the log keeps its own copy
-    outcome = await proceed(dataclasses.replace(call, arguments=changed))
+    outcome = await proceed(dataclasses.replace(call, arguments=changed, approved=True))
     return dataclasses.replace(outcome, content=(*note.content, *outcome.content))

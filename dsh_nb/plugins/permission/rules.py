@@ -94,9 +94,9 @@ class Verdict(BaseModel):
 class Rules:
     """All rules of a context.
 
-    Of the configured ones the first match wins. Of those added later (remembered ones, too) the
-    strictest match wins, and it comes before the configured ones; only a call that a configured
-    rule denies stays denied.
+    Of the configured ones the first match wins. Of those added later, and those remembered in the
+    session of the call, the strictest match wins, and it comes before the configured ones; only a
+    call that a configured rule denies stays denied.
 
     Attributes:
         configured: In order of precedence.
@@ -115,7 +115,11 @@ class Rules:
             self.added = (*self.added, rule)
 
     def verdict(
-        self, tool: str, arguments: object, asks: Callable[[], bool] = lambda: False
+        self,
+        tool: str,
+        arguments: object,
+        asks: Callable[[], bool] = lambda: False,
+        remembered: tuple[Rule, ...] = (),
     ) -> Verdict:
         """What is decided about a call.
 
@@ -124,18 +128,16 @@ class Rules:
             arguments: Its arguments.
             asks: Whether the tool itself wants a person to be asked; only consulted when no rule
                 is about the call.
+            remembered: What was added for the session of the call alone.
         """
         configured = next((one for one in self.configured if one.matches(tool, arguments)), None)
         if configured is not None and configured.decision == "deny":
             return Verdict(decision="deny", rule=configured)
-        rule = self._strictest_added(tool, arguments) or configured
+        added = [one for one in (*self.added, *remembered) if one.matches(tool, arguments)]
+        rule = min(added, key=lambda one: _STRICTEST_FIRST.index(one.decision), default=configured)
         if rule is not None:
             return Verdict(decision=rule.decision, rule=rule)
         return Verdict(decision="ask" if asks() else self.default)
-
-    def _strictest_added(self, tool: str, arguments: object) -> Rule | None:
-        found = [one for one in self.added if one.matches(tool, arguments)]
-        return min(found, key=lambda one: _STRICTEST_FIRST.index(one.decision), default=None)
 
 
 def _text(value: object) -> str:
