@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from tests.bench.peers import Bare, Harness
+from tests.bench.persistence import persistence_cost
 from tests.bench.steps import step_growth
 
 GOALS = {
@@ -70,6 +71,8 @@ async def run(names: list[str], base: str, pairs: int) -> None:
     for name in names:
         if name == "growth":
             await step_growth()
+        elif name == "persistence":
+            await persistence_cost()
         else:
             await measure(name, base, pairs)
 
@@ -77,7 +80,7 @@ async def run(names: list[str], base: str, pairs: int) -> None:
 def main() -> None:
     """Start the server, run what was asked for, and print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=[*GOALS, "growth"])
+    parser.add_argument("names", nargs="*", default=[*GOALS, "growth", "persistence"])
     parser.add_argument("--pairs", type=int, default=9)
     given = parser.parse_args()
     command = [sys.executable, "-m", "tests.bench.server"]
