@@ -6,33 +6,43 @@ Reads: core, session, llm, tools, agent, plugins, tables, notebook.turn, noteboo
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dsh_nb import tables
-from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentLoop, AgentOptions
-from dsh_nb.agent.protocol import AGENT_DISPOSED, Said
+from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentOptions
+from dsh_nb.agent.protocol import AGENT_DISPOSED, AGENT_QUEUED, AGENT_STEERING, Said
 from dsh_nb.agent.protocol import Agent as LiveAgent
 from dsh_nb.core import Context, Plugin
-from dsh_nb.core.fiber import FINISHED
 from dsh_nb.core.scope import running_loop
-from dsh_nb.errors import AgentError, ContextError, LlmError
-from dsh_nb.llm.anthropic import AnthropicModel, has_key
-from dsh_nb.llm.demo import DemoModel
+from dsh_nb.errors import AgentError
 from dsh_nb.llm.protocol import Adapter
-from dsh_nb.llm.service import LLM
 from dsh_nb.messages import JsonObject, Source
-from dsh_nb.notebook.kernel import guard_exit, in_kernel, publish
+from dsh_nb.notebook.compose import (
+    DEFAULT_MODEL,
+    DEMO,
+    choose_model,
+    mount,
+    tell_of_demo,
+    unwind,
+)
+from dsh_nb.notebook.kernel import guard_exit
 from dsh_nb.notebook.sync import own_loop, wait_here
 from dsh_nb.notebook.turn import Reply, TurnHandle, check_cell
-from dsh_nb.plugins.retry import retry
+from dsh_nb.notebook.waiting import progress_value, waiting
+from dsh_nb.plugins.permission import (
+    PERMISSION,
+    PERMISSION_ASKED,
+    PERMISSION_DECIDED,
+    Ask,
+    PermissionConfig,
+    Remember,
+)
 from dsh_nb.session.events import TurnReason
 from dsh_nb.session.history import HistoryView
 from dsh_nb.session.session import Session
-from dsh_nb.tools.events import TOOLS_BLOCKING
+from dsh_nb.tools.events import TOOLS_BLOCKING, TOOLS_PROGRESS
 from dsh_nb.tools.registry import TOOLS
 from dsh_nb.tools.tool import Tool, ToolCall
 
@@ -40,16 +50,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["DEFAULT_MODEL", "Agent"]
-
-DEFAULT_MODEL = "claude-sonnet-5-5"
-"""The model where a key is found and none is named."""
-
-DEMO = "demo"
-_BANNER = (
-    "Offline demo: no key was found, so this agent runs on `demo`, a scripted stand-in and no "
-    'language model. Set ANTHROPIC_API_KEY, or pass `model="claude-…"` with `api_key=`, or '
-    "`base_url=` of a server that speaks the Messages API."
-)
 
 ToolLike = Tool | Callable[..., Any]  # Any: a tool may return whatever it likes
 
@@ -76,6 +76,9 @@ class Agent:
         transport: ``"aiohttp"`` for less CPU when chunks come one by one
             (``pip install dsh-nb[aiohttp]``).
         plugins: Mounted on the agent's context before it is made.
+        permission: Which tool calls may run, as `PermissionConfig` has it, for example
+            ``{"rules": [{"tool": "delete_*", "decision": "ask"}]}``; tools made with ``approve=``
+            ask in any case.
 
     Raises:
         NoAdapterError: The model is unknown.
@@ -104,6 +107,7 @@ class Agent:
         options: JsonObject | None = None,
         transport: Literal["httpx", "aiohttp"] = "httpx",
         plugins: Sequence[Plugin] = (),
+        permission: PermissionConfig | JsonObject | None = None,
     ) -> None:
         _check_id(id)
         self.id = id
@@ -111,24 +115,24 @@ class Agent:
         self._handles: list[TurnHandle] = []
         wire = dict(options or {}) | ({} if max_tokens is None else {"max_tokens": max_tokens})
         try:
-            self._compose(plugins)
-            self.model = self._choose(model, base_url, api_key, transport)
+            mount(self.ctx, plugins, permission)
+            self.model = choose_model(self.ctx, model, base_url, api_key, transport)
             for tool in tools:
                 self.ctx.get(TOOLS).register(tool)
             given = AgentOptions(model=self.model, system_prompt=system_prompt, options=wire)
             self._agent = self.ctx.get(AGENT_LOOP).create(id, given)
         except BaseException:
-            _unwind(self.ctx)
+            unwind(self.ctx)
             raise
         self.ctx.on(AGENT_DISPOSED, self._ended)
-        self.ctx.on(TOOLS_BLOCKING, self._will_block)
+        self._listen()
         guard_exit()
         former = _live.get(id)
         if former is not None:
             former.dispose()
         _live[id] = self
         if model is None and self.model == DEMO:
-            _say(_BANNER)
+            tell_of_demo()
 
     def __call__(self, prompt: Said) -> TurnHandle:
         """Start a turn with `prompt`, show it in this cell, and return its handle at once.
@@ -170,6 +174,41 @@ class Agent:
     def stop(self, reason: str | None = None) -> None:
         """Stop the running turn; nothing happens when idle. Safe from any thread."""
         self._agent.abort(reason)
+
+    @property
+    def pending(self) -> tuple[Ask, ...]:
+        """The tool calls that wait for a decision, oldest first."""
+        return tuple(ask for ask in self.ctx.get(PERMISSION).pending() if ask.agent == self.id)
+
+    def approve(
+        self,
+        id: str | None = None,
+        *,
+        arguments: JsonObject | None = None,
+        remember: Remember = False,
+    ) -> bool:
+        """Let a waiting call run, as its button does; see `Permission.approve`. Any thread."""
+        return self.ctx.get(PERMISSION).approve(id, arguments=arguments, remember=remember)
+
+    def deny(self, reason: str = "", *, id: str | None = None) -> bool:
+        """Keep a waiting call from running; the model is told `reason`. Safe from any thread.
+
+        Args:
+            reason: What the model is told.
+            id: Of the ask; ``None`` for the only one that waits.
+
+        Returns:
+            Whether the call was waiting.
+        """
+        return self.ctx.get(PERMISSION).deny(id, reason)
+
+    def answer(self, said: str, *, id: str | None = None) -> bool:
+        """Answer."""
+        return False
+
+    def decline(self, *, id: str | None = None) -> bool:
+        """Decline."""
+        return False
 
     @overload
     def tool(self, function: ToolLike, /) -> ToolLike: ...
@@ -264,7 +303,7 @@ class Agent:
         """
         if _live.get(self.id) is self:
             del _live[self.id]
-        return _unwind(self.ctx)
+        return unwind(self.ctx)
 
     def take_back(self, message_id: str) -> bool:
         """Take a queued message back before its turn begins; False when it has begun."""
@@ -308,42 +347,27 @@ class Agent:
             )
         self.ctx.bind(loop, move=True)
 
-    def _compose(self, plugins: Sequence[Plugin]) -> None:
-        mounted: list[Plugin] = [retry, AgentLoop, *plugins]
-        for plugin in mounted:
-            self.ctx.plugin(plugin).check()
+    def _listen(self) -> None:
+        """Bring what is shown up to date with what the log does not tell."""
+        ctx, refresh = self.ctx, self._refresh
+        ctx.on(TOOLS_BLOCKING, self._will_block)
+        ctx.on(TOOLS_PROGRESS, self._progress)
+        ctx.on(PERMISSION_ASKED, lambda ask: refresh())
+        ctx.on(PERMISSION_DECIDED, lambda ask, outcome: refresh())
+        ctx.on(AGENT_QUEUED, lambda agent, source, steering: refresh())
+        ctx.on(AGENT_STEERING, lambda agent, turn, source: refresh())
 
-    def _choose(
-        self,
-        model: str | Adapter | None,
-        base_url: str | None,
-        api_key: str | None,
-        transport: Literal["httpx", "aiohttp"],
-    ) -> str:
-        """Register the adapter for `model`; returns the model's name."""
-        llm = self.ctx.get(LLM)
-        if model is not None and not isinstance(model, str):
-            llm.register(model, [model.name])
-            return model.name
-        server = base_url or os.environ.get("ANTHROPIC_BASE_URL")
-        if base_url is not None and model is None:
-            raise LlmError(
-                f"no model was named for the server {base_url!r}; pass model=, as that server "
-                "calls it",
-                code="NO_MODEL",
-            )
-        keyed = api_key is not None or has_key() or server is not None
-        name = model or (DEFAULT_MODEL if keyed else DEMO)
-        if name == DEMO and base_url is None:
-            llm.register(DemoModel(), [DEMO])
-        elif base_url is not None or name.startswith("claude-") or server is not None:
-            adapter = AnthropicModel(api_key=api_key, base_url=base_url, transport=transport)
-            llm.register(adapter, [name])
-            self.ctx.fiber.effect(adapter.close, "connections to the model")
-        else:
-            llm.register(DemoModel(), [DEMO])
-            llm.adapter(name)
-        return name
+    def waiting(self, turn: int | None = None) -> JsonObject:
+        """What waits for a person and what is pending, as the views show it."""
+        return waiting(self.ctx, self.id, self._agent.inbox, turn)
+
+    def _refresh(self) -> None:
+        for handle in self._handles:
+            handle.refresh()
+
+    def _progress(self, call: ToolCall, value: object) -> None:
+        for handle in self._handles:
+            handle.progress(call, progress_value(value))
 
     def _will_block(self, call: ToolCall) -> None:
         for handle in self._handles:
@@ -359,27 +383,3 @@ class Agent:
 def _check_id(id: object) -> None:
     if not isinstance(id, str) or not id:
         raise TypeError(f"the agent's id is {id!r}; pass a name, for example 'main'")
-
-
-def _unwind(ctx: Context) -> Awaitable[None]:
-    """Dispose `ctx`; in code without a loop it has unwound when this returns."""
-    if threading.get_ident() != ctx.thread or running_loop() is not None:
-        return ctx.dispose()
-    try:
-        ctx.bind(own_loop())
-    except ContextError:  # it lives on a loop of somebody's own, which will run again
-        return ctx.dispose()
-    unwinding = ctx.dispose()
-    own_loop().run_until_complete(_awaited(unwinding))
-    return FINISHED
-
-
-async def _awaited(unwinding: Awaitable[None]) -> None:
-    await unwinding
-
-
-def _say(text: str) -> None:
-    if in_kernel():
-        publish({"text/markdown": f"> {text}", "text/plain": text.replace("`", "")}, "dsh-banner")
-    else:
-        sys.stderr.write(text.replace("`", "") + "\n")

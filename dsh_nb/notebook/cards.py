@@ -12,7 +12,7 @@ from typing import Any
 
 from dsh_nb.notebook.arguments import on_one_line
 from dsh_nb.notebook.highlight import CODE_FONT, code_html
-from dsh_nb.notebook.markdown import render_markdown
+from dsh_nb.notebook.markdown import markdown_blocks, render_markdown
 from dsh_nb.notebook.parts import (
     EndPart,
     ErrorPart,
@@ -30,6 +30,7 @@ from dsh_nb.notebook.wording import (
     attempt_line,
     author,
     end_line,
+    progress_text,
     seconds_text,
     state_icon,
     state_word,
@@ -37,7 +38,18 @@ from dsh_nb.notebook.wording import (
     thinking_note,
 )
 
-__all__ = ["footer_html", "part_html"]
+__all__ = [
+    "SLOT",
+    "call_frame",
+    "finished_blocks",
+    "footer_html",
+    "part_html",
+    "text_frame",
+    "thinking_frame",
+]
+
+SLOT = '<div data-slot=""></div>'
+"""Where a frame takes the blocks of its text."""
 
 PREVIEW_CHARS = 80
 """Most characters of arguments, of an error or of running thoughts on a folded card."""
@@ -56,6 +68,7 @@ _STEERING = f"{_BUBBLE};border-left:3px solid var(--jp-brand-color1,#3b78c4)"
 _CONTEXT = f"margin:0.7em 0;padding:0.2em 0 0.2em 0.9em;border-left:3px solid {_LINE}"
 _CARD = f"margin:0.5em 0;border:1px solid {_LINE};border-radius:8px;padding:0.35em 0.75em"
 _STATE_COLOURS = {
+    "waiting for approval": _WARN,
     "running": "var(--jp-brand-color1,#3b78c4)",
     "done": "var(--jp-success-color1,#2e8b57)",
     "failed": _ERROR,
@@ -96,35 +109,59 @@ def _literal(text: str) -> str:
     return f'<div style="white-space:pre-wrap">{escape(strip_controls(text))}</div>'
 
 
-def _thinking(part: ThinkingPart) -> str:
-    note = escape(thinking_note(part))
-    if not part.text.strip():
-        return _quiet("Thinking…" if part.open else f"Thinking · {note}")
-    head = f"Thinking · {note}"
-    if part.open:
-        newest = " ".join(strip_controls(part.text[-2 * PREVIEW_CHARS :]).split())
-        head = f'Thinking… <span style="opacity:0.75">{escape(newest[-PREVIEW_CHARS:])}</span>'
-    body = _markdown(part.text, part.open)
+def text_frame(*, interrupted: bool = False) -> str:
+    """What is around the blocks of an answer."""
+    cut = f'<div style="{SMALL}">■ interrupted</div>' if interrupted else ""
+    return f'<div style="margin:0.6em 0">{SLOT}{cut}</div>'
+
+
+def thinking_frame(note: str = "") -> str:
+    """What is around the blocks of thinking; without a `note` it goes on."""
+    head = f"Thinking · {escape(note)}" if note else 'Thinking… <span data-newest=""></span>'
     style = f"margin:0.3em 0;padding-left:0.9em;border-left:2px solid {_LINE};{SMALL}"
     return (
         f'<details style="margin:0.5em 0"><summary style="{SMALL}">{head}</summary>'
-        f'<div style="{style}">{body}</div></details>'
+        f'<div style="{style}">{SLOT}</div></details>'
+    )
+
+
+def call_frame(name: str) -> str:
+    """What is around the arguments of a call while the model writes them."""
+    head = _head("○", "being written", "inherit", name)
+    return (
+        f'<details style="{_CARD}"><summary style="line-height:1.6">{head}</summary>'
+        f"{SLOT}</details>"
+    )
+
+
+def _thinking(part: ThinkingPart) -> str:
+    if not part.text.strip():
+        return _quiet("Thinking…" if part.open else f"Thinking · {escape(thinking_note(part))}")
+    body = _markdown(part.text, part.open)
+    if not part.open:
+        return thinking_frame(thinking_note(part)).replace(SLOT, body)
+    newest = " ".join(strip_controls(part.text[-2 * PREVIEW_CHARS :]).split())
+    return (
+        thinking_frame()
+        .replace(SLOT, body)
+        .replace('data-newest="">', f'style="opacity:0.75">{escape(newest[-PREVIEW_CHARS:])}')
     )
 
 
 def _text(part: TextPart) -> str:
-    cut = f'<div style="{SMALL}">■ interrupted</div>' if part.interrupted else ""
-    return f'<div style="margin:0.6em 0">{_markdown(part.text, part.open)}{cut}</div>'
+    frame = text_frame(interrupted=part.interrupted)
+    return frame.replace(SLOT, _markdown(part.text, part.open))
 
 
 def _markdown(text: str, is_open: bool) -> str:
     # What is complete is painted again with each update, what is open changes before the next one.
-    return render_markdown(strip_controls(text)) if is_open else _finished_markdown(text)
+    return render_markdown(strip_controls(text)) if is_open else "".join(finished_blocks(text))
 
 
-@lru_cache(maxsize=64)
-def _finished_markdown(text: str) -> str:
-    return render_markdown(strip_controls(text))
+@lru_cache(maxsize=256)
+def finished_blocks(text: str) -> tuple[str, ...]:
+    """The blocks of a text that is complete."""
+    return tuple(markdown_blocks(strip_controls(text)))
 
 
 def _tool(part: ToolPart, running: bool) -> str:
@@ -139,16 +176,24 @@ def _tool(part: ToolPart, running: bool) -> str:
 
 def _summary(part: ToolPart, running: bool) -> str:
     colour = _STATE_COLOURS.get(part.state, "inherit")
-    state = f"{state_icon(part)} {state_word(part, running)}"
-    name = escape(strip_controls(part.name) or "…")
     preview = on_one_line(strip_controls(part.arguments), PREVIEW_CHARS)
+    progress = strip_controls(progress_text(part.progress))[:PREVIEW_CHARS]
     pieces = [
-        f'<span style="color:{colour};font-size:0.85em;font-weight:600">{state}</span>',
-        f'<span style="font-weight:600;{CODE_FONT}">{name}</span>',
+        _head(state_icon(part), state_word(part, running), colour, part.name),
         f'<span style="{CODE_FONT};opacity:0.75">{escape(preview)}</span>' if preview else "",
         "" if part.seconds is None else _small(seconds_text(part.seconds)),
+        "" if part.since is None else f'<span style="{SMALL}" data-since="{part.since}"></span>',
+        _small(escape(progress)) if progress else "",
+        _small(escape(strip_controls(part.note))) if part.note else "",
     ]
     return " &nbsp;".join(filter(None, pieces)) + _complaint(part)
+
+
+def _head(icon: str, word: str, colour: str, name: str) -> str:
+    """State and name of a call."""
+    state = f'<span style="color:{colour};font-size:0.85em;font-weight:600">{icon} {word}</span>'
+    called = escape(strip_controls(name) or "…")
+    return f'{state} &nbsp;<span style="font-weight:600;{CODE_FONT}">{called}</span>'
 
 
 def _small(words: str) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Mapping
 
 from dsh_nb.notebook.kernel import publish
 from dsh_nb.notebook.static import mimebundle
@@ -16,7 +17,6 @@ from dsh_nb.notebook.transcript import TurnTranscript
 
 __all__ = ["TurnDisplay"]
 
-FIRST_SECONDS = 0.1
 SHARE = 20
 """An update may take a twentieth of the time: a long transcript is painted less often."""
 
@@ -24,20 +24,47 @@ log = logging.getLogger("dsh_nb")
 
 
 class TurnDisplay:
-    """Paints a transcript now and then; nothing of it runs in the path of a chunk but a flag."""
+    """Paints a transcript now and then; nothing of it runs in the path of a chunk but a flag.
 
-    def __init__(self, transcript: TurnTranscript, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        transcript: What is painted.
+        loop: Where the turn runs.
+        also: Further forms of the output while the turn runs, by MIME type: a live widget.
+        seconds: Least time between two paints.
+    """
+
+    def __init__(
+        self,
+        transcript: TurnTranscript,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        also: Mapping[str, object] | None = None,
+        seconds: float = 0.1,
+    ) -> None:
         self._transcript = transcript
         self._loop = loop
-        self._id = f"dsh-{secrets.token_hex(6)}"
+        self._also = dict(also or {})
+        self._least_seconds = self._seconds = seconds
+        self._paused = False
+        self._ids = [f"dsh-{secrets.token_hex(6)}"]
         self._timer: asyncio.TimerHandle | None = None
-        self._seconds = FIRST_SECONDS
-        publish(mimebundle(transcript.parts(), running=True), self._id)
+        publish(mimebundle(transcript.parts(), running=True) | self._also, self._ids[0])
 
     def changed(self) -> None:
         """Paint soon."""
-        if self._timer is None:
+        if self._timer is None and not self._paused:
             self._timer = self._loop.call_later(self._seconds, self._paint)
+
+    def show_again(self) -> None:
+        """Show the turn in the output of the current cell, too; it ends there as well."""
+        self._ids = [*self._ids, f"dsh-{secrets.token_hex(6)}"]
+        bundle = mimebundle(self._transcript.parts(), running=True)
+        publish(bundle | self._also, self._ids[-1])
+
+    def pause(self) -> None:
+        """Paint no more before the end: something better shows the turn."""
+        self._paused = True
+        self._cancel()
 
     def announce(self, note: str) -> None:
         """Paint at once, with a word on what is about to happen: nothing is painted meanwhile."""
@@ -45,20 +72,24 @@ class TurnDisplay:
 
     def finish(self) -> None:
         """Paint the end, once."""
+        self._cancel()
+        self._publish(running=False)
+
+    def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._publish(running=False)
 
     def _paint(self) -> None:
         self._timer = None
         began = time.perf_counter()
         self._publish(running=True)
-        self._seconds = max(FIRST_SECONDS, SHARE * (time.perf_counter() - began))
+        self._seconds = max(self._least_seconds, SHARE * (time.perf_counter() - began))
 
     def _publish(self, *, running: bool, note: str = "") -> None:
         try:
             bundle = mimebundle(self._transcript.parts(), running=running, note=note)
-            publish(bundle, self._id, update=True)
+            for id in self._ids:
+                publish(bundle | self._also if running else bundle, id, update=True)
         except Exception:  # what is shown must not end what runs
             log.exception("showing a turn failed")

@@ -8,13 +8,22 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from dsh_nb.tools.run import RUNNING_TOOL
 
-__all__ = ["cell_number", "guard_exit", "in_kernel", "interrupts", "publish"]
+__all__ = [
+    "cell_number",
+    "guard_exit",
+    "has_widgets",
+    "in_kernel",
+    "interrupt_main_thread",
+    "interrupts",
+    "on_subshell",
+    "publish",
+]
 
 
 def in_kernel() -> bool:
@@ -27,6 +36,35 @@ def cell_number() -> int | None:
     """The execution count of the cell that runs; None outside IPython."""
     shell = _shell()
     return None if shell is None else int(shell.execution_count)
+
+
+def has_widgets() -> bool:
+    """Whether the cell that runs came from a page that may show widgets and answer.
+
+    What executes notebooks without a person (nbclient, papermill) allows no input, pages do.
+    """
+    shell = _shell()
+    kernel = getattr(shell, "kernel", None)
+    return bool(getattr(kernel, "_allow_stdin", False))
+
+
+def on_subshell() -> bool:
+    """Whether the message that is heard was sent to a subshell of the kernel.
+
+    ipykernel hears the next message of a comm where it last answered on that comm.
+    """
+    kernel = getattr(_shell(), "kernel", None)
+    parent: dict[str, dict[str, object]] = getattr(kernel, "get_parent", dict)()
+    return bool(parent.get("header", {}).get("subshell_id"))
+
+
+def interrupt_main_thread() -> bool:
+    """Interrupt what blocks the main thread, as the stop button does; False when nothing can be."""
+    if not hasattr(signal, "pthread_kill") or not callable(signal.getsignal(signal.SIGINT)):
+        return False
+    # Unlike `_thread.interrupt_main` this also wakes a blocking call.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    return True
 
 
 def guard_exit() -> None:
@@ -49,14 +87,16 @@ def guard_exit() -> None:
     shell.ask_exit = guarded
 
 
-def publish(bundle: dict[str, str], display_id: str | None = None, *, update: bool = False) -> None:
+def publish(
+    bundle: Mapping[str, object], display_id: str | None = None, *, update: bool = False
+) -> None:
     """Show a MIME bundle as an output of the current cell, or update the one shown before."""
     from IPython.core import display_functions
 
     # Any: IPython's functions are not typed
     send: Any = display_functions.publish_display_data
     transient = {} if display_id is None else {"display_id": display_id}
-    send(data=bundle, transient=transient, update=update)
+    send(data=dict(bundle), transient=transient, update=update)
 
 
 @contextmanager

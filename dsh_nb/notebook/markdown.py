@@ -6,6 +6,8 @@ Reads: messages, notebook.sanitise, notebook.highlight, notebook.maths. Feeds: n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererProtocol
@@ -18,7 +20,7 @@ from dsh_nb.notebook.highlight import CODE_FONT, code_html
 from dsh_nb.notebook.maths import maths_plugin
 from dsh_nb.notebook.sanitise import LINK_STYLE, clean_html, image_html, is_link
 
-__all__ = ["new_parser", "render_markdown"]
+__all__ = ["OpenMarkdown", "markdown_blocks", "new_parser", "render_markdown", "render_open"]
 
 _HEADING = "font-weight:600;line-height:1.3;margin:1em 0 0.4em"
 _STYLES = {
@@ -48,7 +50,73 @@ def render_markdown(text: str) -> str:
     ``\[x\]`` become MathML (or stay as they are where they are not well-formed), code is coloured.
     A code block that is not closed yet is code to its end.
     """
-    return clean_html(_MARKDOWN.render(clean_text(text), {}))
+    return "".join(markdown_blocks(text))
+
+
+def markdown_blocks(text: str) -> list[str]:
+    """The blocks of `text`, each as its own fragment; joined they are `render_markdown`."""
+    env: dict[str, object] = {}
+    tokens = _MARKDOWN.parse(clean_text(text), env)
+    return [_block_html(tokens[part], env) for part in _blocks(tokens)]
+
+
+class OpenMarkdown(NamedTuple):
+    """The beginning of a text that goes on.
+
+    Attributes:
+        closed: The blocks that nothing after them changes, but for a link whose definition comes.
+        source: The Markdown of what follows them, which is still open.
+        html: How that looks so far.
+    """
+
+    closed: list[str]
+    source: str
+    html: str
+
+
+def render_open(text: str) -> OpenMarkdown:
+    """`text`, which goes on, parted into what is finished and what is open."""
+    env: dict[str, object] = {}
+    text = clean_text(text)
+    tokens = _MARKDOWN.parse(text, env)
+    parts = _blocks(tokens)
+    lines = text.split("\n")
+    is_open = _first_open(tokens, parts, len(lines) - 1)
+    first = _line(tokens, parts[is_open]) if is_open else 0
+    return OpenMarkdown(
+        [_block_html(tokens[part], env) for part in parts[:is_open]],
+        "\n".join(lines[first:]) if is_open else text,
+        "".join(_block_html(tokens[part], env) for part in parts[is_open:]),
+    )
+
+
+def _blocks(tokens: Sequence[Token]) -> list[slice]:
+    """Where the blocks of a document stand among its tokens."""
+    starts = [
+        index for index, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0
+    ]
+    return [slice(*ends) for ends in pairwise([*starts, len(tokens)])]
+
+
+def _first_open(tokens: Sequence[Token], parts: Sequence[slice], last_line: int) -> int:
+    """Position of the first block that what comes may change.
+
+    A block is closed by one after it, unless that one begins on a line that is not complete: it
+    may turn out to be no block of its own.
+    """
+    is_open = len(parts) - 1
+    if is_open > 0 and _line(tokens, parts[is_open]) >= last_line:
+        is_open -= 1
+    return max(is_open, 0)
+
+
+def _line(tokens: Sequence[Token], part: slice) -> int:
+    place = tokens[part.start].map
+    return place[0] if place else 0
+
+
+def _block_html(tokens: Sequence[Token], env: EnvType) -> str:
+    return clean_html(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env))
 
 
 def new_parser() -> MarkdownIt:

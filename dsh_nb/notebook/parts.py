@@ -23,7 +23,9 @@ __all__ = [
     "UserPart",
 ]
 
-ToolState = Literal["running", "done", "failed", "interrupted", "denied", "not started"]
+ToolState = Literal[
+    "waiting for approval", "running", "done", "failed", "interrupted", "denied", "not started"
+]
 """How far a tool call came."""
 
 
@@ -89,7 +91,10 @@ class ToolPart:
         name: The tool.
         arguments: The arguments as indented JSON; the raw text when they are not JSON.
         state: How far it came; ``not started`` also while it waits for its turn.
-        seconds: From call to result; ``None`` without both.
+        seconds: From call, or from the decision about it, to result; ``None`` without both.
+        since: When its state began, Unix epoch in milliseconds; ``None`` when it has ended.
+        progress: What it last reported while it runs: a share from 0 to 1, or words.
+        note: What a person decided about it; ``""`` when nobody was asked.
         content: The text that the model was given; ``""`` before the result.
         images: The pictures that the model was given.
         display: What the person sees instead, a MIME bundle; ``None`` when the content says it all.
@@ -103,6 +108,9 @@ class ToolPart:
     arguments: str = ""
     state: ToolState = "not started"
     seconds: float | None = None
+    since: int | None = None
+    progress: float | str = ""
+    note: str = ""
     content: str = ""
     images: tuple[ImagePart, ...] = ()
     display: JsonObject | None = None
@@ -141,6 +149,7 @@ class EndPart:
         seconds: From its start to its end.
         usage: Tokens of all its requests.
         steps: How many requests it made.
+        cost: Their price in US dollars; ``None`` when the price of a model is not known.
     """
 
     kind: str
@@ -148,6 +157,7 @@ class EndPart:
     seconds: float | None = None
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
+    cost: float | None = None
 
 
 Part = UserPart | ThinkingPart | TextPart | ToolPart | ImagePart | RetryPart | ErrorPart | EndPart

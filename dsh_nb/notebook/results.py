@@ -17,7 +17,7 @@ from dsh_nb.notebook.parts import ToolPart
 from dsh_nb.notebook.sanitise import clean_foreign_html, escape, image_html
 from dsh_nb.notebook.wording import count, plain_display, strip_controls
 
-__all__ = ["SMALL", "is_rich", "result_html", "text_html"]
+__all__ = ["SMALL", "is_rich", "literal_ends", "result_html", "text_html"]
 
 SMALL = "font-size:0.85em;color:var(--jp-ui-font-color2,inherit)"
 """The style of what stands beside the matter."""
@@ -69,9 +69,15 @@ def text_html(text: str) -> str:
     )
 
 
-def _pre(text: str) -> str:
+def literal_ends() -> tuple[str, str]:
+    """What stands before and after escaped text to show it literally."""
     # A line break right after <pre> would be lost; after <code> it is kept.
-    return f'<pre style="{_PRE_STYLE}"><code style="{_CODE_STYLE}">{escape(text)}</code></pre>'
+    return f'<pre style="{_PRE_STYLE}"><code style="{_CODE_STYLE}">', "</code></pre>"
+
+
+def _pre(text: str) -> str:
+    before, after = literal_ends()
+    return f"{before}{escape(text)}{after}"
 
 
 def _pieces(part: ToolPart) -> Iterator[str]:

@@ -45,6 +45,7 @@ _ATTRIBUTES = {
     "div": {"class"},
     "img": {"src", "alt"},
     "ol": {"start"},
+    "span": {"data-since"},
     "td": {"colspan", "rowspan"},
     "th": {"colspan", "rowspan", "scope"},
     **{tag: set(_MATHML_ATTRIBUTES) for tag in _MATHML_TAGS},

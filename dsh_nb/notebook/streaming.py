@@ -20,7 +20,7 @@ from dsh_nb.messages import (
     ToolCallBlock,
     ToolCallDelta,
 )
-from dsh_nb.notebook.arguments import pretty_json
+from dsh_nb.notebook.arguments import as_json, pretty_json
 from dsh_nb.notebook.parts import ImagePart, Part, TextPart, ThinkingPart, ToolPart, ToolState
 from dsh_nb.session.events import ToolResult
 
@@ -33,6 +33,7 @@ _STATES: dict[str, ToolState] = {
     "interrupted": "interrupted",
     "not started": "not started",
 }
+_GOES_ON = ("running", "waiting for approval")
 
 
 class StreamedBlock:
@@ -52,9 +53,7 @@ class StreamedBlock:
     @property
     def text(self) -> str:
         """What was streamed of it."""
-        if len(self.pieces) > 1:
-            self.pieces[:] = ["".join(self.pieces)]
-        return self.pieces[0] if self.pieces else ""
+        return "".join(self.pieces)
 
     @property
     def seconds(self) -> float:
@@ -168,7 +167,9 @@ class CallEntry:
         "_arguments",
         "_call_id",
         "_name",
+        "_note",
         "_part",
+        "_progress",
         "_result",
         "_seconds",
         "_started",
@@ -183,12 +184,30 @@ class CallEntry:
         self._started: int | None = None
         self._seconds: float | None = None
         self._result: ToolResult | None = None
+        self._progress: float | str = ""
+        self._note = ""
         self._part: ToolPart | None = None
 
     def start(self, name: str, arguments: str, time: int) -> None:
         """It runs, with these arguments."""
         self._name, self._arguments = name, arguments
         self._state, self._started, self._part = "running", time, None
+
+    def ask(self, time: int) -> None:
+        """It waits for a person."""
+        self._state, self._started, self._part = "waiting for approval", time, None
+
+    def decide(self, approved: bool, note: str, arguments: object, time: int) -> None:
+        """A person has decided; `arguments` are those that the person changed, if any."""
+        self._note, self._started, self._part = note, time, None
+        if approved:
+            self._state = "running"
+        if arguments is not None:
+            self._arguments = as_json(arguments)
+
+    def report(self, progress: float | str) -> None:
+        """It goes on, and says so."""
+        self._progress, self._part = progress, None
 
     def settle(self, result: ToolResult, time: int) -> None:
         """It has its result."""
@@ -199,7 +218,7 @@ class CallEntry:
 
     def give_up(self) -> None:
         """The turn is over: without a result there will be none."""
-        if self._state == "running":
+        if self._state in ("running", "waiting for approval"):
             self._state, self._part = "interrupted", None
 
     def part(self) -> ToolPart:
@@ -217,6 +236,9 @@ class CallEntry:
             arguments=pretty_json(self._arguments),
             state=self._state,
             seconds=self._seconds,
+            since=self._started if result is None and self._state in _GOES_ON else None,
+            progress=self._progress if self._state == "running" else "",
+            note=self._note,
             content="\n".join(block.text for block in content if isinstance(block, TextBlock)),
             images=tuple(
                 ImagePart(block.url, f"image from {self._name}")

@@ -1,7 +1,7 @@
 """The fold of session events into the parts of one turn.
 
-Reads: messages, session.events, notebook.parts, notebook.arguments. Feeds: notebook.static,
-notebook.turn, notebook.display.
+Reads: messages, session.events, notebook.parts, notebook.streaming, notebook.wording,
+tables. Feeds: notebook.live, notebook.static, notebook.turn, notebook.display.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from dsh_nb.messages import (
     Block,
     ImageBlock,
+    JsonObject,
     ReasoningBlock,
     Retry,
     Source,
@@ -33,6 +34,7 @@ from dsh_nb.notebook.parts import (
     UserPart,
 )
 from dsh_nb.notebook.streaming import CallEntry, StreamedBlock, StreamedStep
+from dsh_nb.notebook.wording import decision_note
 from dsh_nb.session.events import (
     AssistantChunk,
     AssistantMessage,
@@ -51,6 +53,7 @@ from dsh_nb.session.events import (
     UserContent,
     UserMessage,
 )
+from dsh_nb.tables.prices import cost_of
 
 __all__ = ["Part", "TurnTranscript"]
 
@@ -63,9 +66,11 @@ class TurnTranscript:
     Attributes:
         turn: Number of the turn; 0 while the next turn is awaited.
         usage: Tokens of its requests so far.
+        began: When it began, Unix epoch in milliseconds; ``None`` before.
         steps: Its requests so far.
         text: Text of the model's last message; ``""`` when it said nothing.
         reason: Why it ended; ``None`` before.
+        settled: So many of the `entries`, from the first, will not change any more.
     """
 
     def __init__(self, turn: int | None = None) -> None:
@@ -75,8 +80,10 @@ class TurnTranscript:
         self.steps = 0
         self.text = ""
         self.reason: TurnReason | None = None
+        self.settled = 0
         self._waits_for_any = turn is None
-        self._began: int | None = None
+        self.began: int | None = None
+        self._costs: list[float | None] = []
         self._entries: list[Part | StreamedBlock | CallEntry] = []
         self._step = StreamedStep(0)
         self._calls: dict[tuple[int, str], CallEntry] = {}
@@ -103,7 +110,13 @@ class TurnTranscript:
     @property
     def begun(self) -> bool:
         """Whether the turn has begun."""
-        return self._began is not None
+        return self.began is not None
+
+    @property
+    def cost(self) -> float | None:
+        """The price of its requests in US dollars; None when that of one is not known."""
+        known = [cost for cost in self._costs if cost is not None]
+        return sum(known) if known and len(known) == len(self._costs) else None
 
     @property
     def ended(self) -> bool:
@@ -118,10 +131,24 @@ class TurnTranscript:
         if self.ended:
             return
         data = event.data
+        if isinstance(data, dict):
+            self._decision(event.type, data, event.time)
+            return
         folds = self._folds if self.begun else self._boundaries
         fold = folds.get(type(data))
         if fold is not None and (not self.begun or getattr(data, "turn", self.turn) == self.turn):
             fold(data, event.time)
+
+    @property
+    def entries(self) -> Sequence[Part | StreamedBlock | CallEntry]:
+        """What the parts are read from: some are parts, the others still change."""
+        return self._entries if self.begun or self._waits_for_any else ()
+
+    def progress(self, step: int, call_id: str, value: float | str) -> None:
+        """Note what a running call reports; the log does not hold it."""
+        call = self._calls.get((step, call_id))
+        if call is not None:
+            call.report(value)
 
     def parts(self) -> tuple[Part, ...]:
         """What there is to see, in order; nothing of a turn by number before it begins."""
@@ -157,13 +184,14 @@ class TurnTranscript:
             self._entries.clear()  # what was said before it belongs to that turn
             return
         self.turn = data.turn
-        self._began = time
+        self.began = time
 
     def _forget(self, data: TurnEnd, time: int) -> None:
         self._entries.clear()  # context of the turn that ran before this one
 
     def _step_start(self, data: StepStart, time: int) -> None:
         self.steps += 1
+        self.settled = len(self._entries)
         self._step = StreamedStep(len(self._entries))
 
     def _step_end(self, data: StepEnd, time: int) -> None:
@@ -220,11 +248,27 @@ class TurnTranscript:
             self._entries.append(call)
         return call
 
+    def _decision(self, type: str, data: JsonObject, time: int) -> None:
+        """A call waits for a person, or waits no longer."""
+        step, call_id = data.get("step"), data.get("callId")
+        if data.get("turn") != self.turn:
+            return
+        if not isinstance(step, int) or not isinstance(call_id, str):
+            return
+        if type == "approval/asked":
+            self._entry(step, call_id, str(data.get("tool"))).ask(time)
+        elif type == "approval/decided":
+            changed = data.get("arguments") if data.get("edited") else None
+            approved = data.get("outcome") == "approved"
+            entry = self._entry(step, call_id, "unknown tool")
+            entry.decide(approved, decision_note(data), changed, time)
+
     def _usage(self, data: UsageReport, time: int) -> None:
         counts = zip(
             msgspec.structs.astuple(self.usage), msgspec.structs.astuple(data.usage), strict=True
         )
         self.usage = Usage(*(before + more for before, more in counts))
+        self._costs.append(cost_of(data.usage, data.model))
 
     def _failure(self, data: Failure, time: int) -> None:
         self._entries.append(ErrorPart(data.message, data.code))
@@ -234,9 +278,9 @@ class TurnTranscript:
         for call in self._calls.values():
             call.give_up()
         reason = self.reason = data.reason
-        seconds = None if self._began is None else (time - self._began) / 1000
+        seconds = None if self.began is None else (time - self.began) / 1000
         said = reason.reason or reason.message or reason.code or ""
-        self._entries.append(EndPart(reason.kind, said, seconds, self.usage, self.steps))
+        self._entries.append(EndPart(reason.kind, said, seconds, self.usage, self.steps, self.cost))
 
 
 def _mark_interrupted(entries: list[Part | CallEntry]) -> None:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.errors import AgentError
-from dsh_nb.messages import Usage
+from dsh_nb.messages import JsonObject, Usage
 from dsh_nb.notebook.display import TurnDisplay
-from dsh_nb.notebook.kernel import cell_number, in_kernel, interrupts, publish
+from dsh_nb.notebook.kernel import cell_number, has_widgets, in_kernel, interrupts, publish
+from dsh_nb.notebook.live.turn import LiveTurn
 from dsh_nb.notebook.static import mimebundle, to_plain
 from dsh_nb.notebook.transcript import Part, TurnTranscript
-from dsh_nb.session.events import SessionEvent, TurnReason, UsageReport
-from dsh_nb.tables.prices import cost_of
+from dsh_nb.session.events import SessionEvent, TurnReason
+from dsh_nb.tools.tool import ToolCall
 
 if TYPE_CHECKING:
     from dsh_nb.notebook.agent import Agent
@@ -91,10 +92,9 @@ class TurnHandle:
         self._transcript = TurnTranscript()
         self._message_id: str | None = None
         self._reply: Reply | None = None
-        self._costs: list[float | None] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._cell = cell_number()
-        self._display = TurnDisplay(self._transcript, agent.loop) if show and in_kernel() else None
+        self._display = self._shown() if show and in_kernel() else None
         self._forget: Callable[[], object] = lambda: None
         agent.ctx.post(self._attach)
 
@@ -150,6 +150,17 @@ class TurnHandle:
         if self._display is not None and self._reply is None and self.turn:
             self._display.announce(note)
 
+    def refresh(self) -> None:
+        """Show what changed beside the log."""
+        if self._display is not None and self._reply is None:
+            self._display.changed()
+
+    def progress(self, call: ToolCall, value: float | str) -> None:
+        """Show what a running call reports."""
+        if call.turn == self.turn:
+            self._transcript.progress(call.step, call.id, value)
+            self.refresh()
+
     def give_up(self, reason: TurnReason) -> None:
         """End a handle whose turn will never begin, or never end."""
         if self._reply is None:
@@ -160,7 +171,22 @@ class TurnHandle:
         return f"<TurnHandle turn {self.turn or '?'} {state}>"
 
     def _ipython_display_(self) -> None:
+        elsewhere = self._display is not None and self._cell != cell_number()
+        if elsewhere and not self.done and isinstance(self._display, LiveTurn):
+            self._display.show_again()
+            return
         _show(self._transcript.parts(), self._cell if self._display else None, not self.done)
+
+    def _shown(self) -> LiveTurn | TurnDisplay:
+        """The turn in the cell's output: with a widget where a page may show one."""
+        if not has_widgets():
+            return TurnDisplay(self._transcript, self._agent.loop)
+        return LiveTurn(
+            self._transcript, self._agent, self.stop, self._waiting, lambda: self._agent.loop
+        )
+
+    def _waiting(self) -> JsonObject:
+        return self._agent.waiting(self.turn)
 
     def _attach(self) -> None:
         self._forget = self._agent.session.listen(self._hear)
@@ -170,20 +196,22 @@ class TurnHandle:
         transcript.feed(event)
         if self._display is not None:
             self._display.changed()
-        if isinstance(event.data, UsageReport) and event.data.turn == transcript.turn:
-            self._costs.append(cost_of(event.data.usage, event.data.model))
         if transcript.ended and self._reply is None:
             self._end(transcript.reason or TurnReason("aborted"))
 
     def _end(self, reason: TurnReason) -> None:
         self._forget()
         transcript = self._transcript
-        known = [cost for cost in self._costs if cost is not None]
-        cost = sum(known) if known and len(known) == len(self._costs) else None
         shown = self._cell if self._display else None
         parts = transcript.parts()
         self._reply = Reply(
-            transcript.text, transcript.turn, reason, transcript.usage, cost, parts, shown
+            transcript.text,
+            transcript.turn,
+            reason,
+            transcript.usage,
+            transcript.cost,
+            parts,
+            shown,
         )
         if self._display is not None:
             self._display.finish()

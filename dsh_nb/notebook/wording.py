@@ -17,13 +17,17 @@ __all__ = [
     "attempt_line",
     "author",
     "count",
+    "decision_note",
     "end_line",
+    "money_text",
     "plain_display",
+    "progress_text",
     "seconds_text",
     "state_icon",
     "state_word",
     "strip_controls",
     "thinking_note",
+    "token_words",
 ]
 
 RUNNING = "running…"
@@ -39,12 +43,20 @@ UNFINISHED = "The log ends here: the turn has no end."
 """Stands at the end of a turn that neither runs nor has ended."""
 
 _ICONS = {
+    "waiting for approval": "⏸",
     "running": "◌",
     "done": "✓",
     "failed": "✗",
     "interrupted": "■",
     "denied": "⊘",
     "not started": "○",
+}
+_UNDECIDED = {
+    "rule": "denied by a rule",
+    "nobody": "nobody was there to be asked",
+    "timeout": "nobody decided in time",
+    "stopped": "stopped before anybody decided",
+    "disposed": "its agent ended before anybody decided",
 }
 _ENDINGS = {"aborted": "stopped", "error": "failed", "disposed": "ended with its agent"}
 # Colours and cursor movements (CSI), titles and links (OSC), and what else steers a terminal.
@@ -85,6 +97,24 @@ def state_icon(part: ToolPart) -> str:
     return _ICONS.get(part.state, "○")
 
 
+def decision_note(data: JsonObject) -> str:
+    """What was decided about a call, from the data of its ``approval/decided``."""
+    outcome, by = data.get("outcome"), data.get("by")
+    if outcome == "approved":
+        who = "you" if by == "user" else str(by)
+        how = f"approved by {who}" + (" with changed arguments" if data.get("edited") else "")
+        return how + (", and from now on" if data.get("remembered") else "")
+    if outcome == "denied":
+        said = data.get("reason")
+        return f"denied by {'you' if by == 'user' else by}" + (f": {said}" if said else "")
+    return _UNDECIDED.get(str(outcome), "")
+
+
+def progress_text(progress: float | str) -> str:
+    """A share as a percentage; words as they are."""
+    return f"{progress:.0%}" if isinstance(progress, float) else progress
+
+
 def attempt_line(part: RetryPart) -> str:
     """What became of an attempt."""
     return f"Attempt {part.attempt} failed and was repeated: {part.message}"
@@ -97,10 +127,12 @@ def end_line(part: EndPart) -> str:
         how = f"{how}: {part.reason}"
     steps = count(part.steps, "step") if part.steps else ""
     seconds = "" if part.seconds is None else seconds_text(part.seconds)
-    return " · ".join(filter(None, (how, steps, seconds, *_tokens(part.usage))))
+    price = () if part.cost is None else (money_text(part.cost),)
+    return " · ".join(filter(None, (how, steps, seconds, *token_words(part.usage), *price)))
 
 
-def _tokens(usage: Usage) -> tuple[str, ...]:
+def token_words(usage: Usage) -> tuple[str, ...]:
+    """What went in and came out, in words; nothing when no tokens were counted."""
     into = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     out = usage.output_tokens + usage.reasoning_tokens
     if not into + out:
@@ -108,6 +140,11 @@ def _tokens(usage: Usage) -> tuple[str, ...]:
     share = usage.cache_read_tokens / into if into else 0
     cached = f" ({share:.0%} from cache)" if share else ""
     return f"{count(into, 'token')} in{cached}", f"{out:,} out"
+
+
+def money_text(dollars: float) -> str:
+    """A price: ``$0.0123``, ``$1.20``."""
+    return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 
 def seconds_text(seconds: float) -> str:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from playwright.sync_api import Dialog, Locator, Page, sync_playwright
 
-__all__ = ["Lab", "lab"]
+__all__ = ["Lab", "lab", "write_notebook"]
 
 Theme = Literal["light", "dark"]
 
@@ -51,8 +51,9 @@ class Lab:
         requests: Addresses of requests that left this machine.
     """
 
-    def __init__(self, page: Page, base_url: str) -> None:
+    def __init__(self, page: Page, base_url: str, folder: Path) -> None:
         self.page = page
+        self.folder = folder
         self.base_url = base_url
         self.requests: list[str] = []
         page.on("request", self._note)
@@ -64,13 +65,28 @@ class Lab:
         self.page.goto(f"{self.base_url}/lab/tree/{notebook}?reset")
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
         deadline = time.monotonic() + 60
-        while not self._kernel_is_ready():
+        while not self._kernel_is_ready(notebook):
             assert time.monotonic() < deadline, "no kernel started"
             self.page.wait_for_timeout(200)
         self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").first.wait_for(
             timeout=60_000
         )
         self.page.wait_for_timeout(500)
+
+    def add(self, name: str, *cells: str) -> None:
+        """Write a notebook of code cells into the folder, and open it."""
+        write_notebook(self.folder / name, *cells)
+        self.open(name)
+
+    def run(self, cell: int) -> None:
+        """Run one cell, and do not wait for it."""
+        before = self._prompts()
+        self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-InputPrompt").click()
+        self.page.keyboard.press("Control+Enter")
+        deadline = time.monotonic() + 30
+        while self._prompts() == before:
+            assert time.monotonic() < deadline, "the cell was not started"
+            self.page.wait_for_timeout(20)
 
     def run_all(self, seconds: float = 60) -> None:
         """Run all cells and wait until none runs or waits."""
@@ -115,13 +131,19 @@ class Lab:
         return self.page.locator(".jp-InputArea-prompt").all_inner_texts()
 
     def _dismiss(self, dialog: Dialog) -> None:
+        if dialog.type == "beforeunload":  # the notebook before this one was not saved
+            dialog.accept()
+            return
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    def _kernel_is_ready(self) -> bool:
-        """Whether a kernel is idle: before that, running a cell opens a dialog."""
-        kernels = self.page.request.get(f"{self.base_url}/api/kernels").json()
-        return any(kernel["execution_state"] == "idle" for kernel in kernels)
+    def _kernel_is_ready(self, notebook: str) -> bool:
+        """Whether its kernel is idle: before that, running a cell opens a dialog."""
+        sessions = self.page.request.get(f"{self.base_url}/api/sessions").json()
+        return any(
+            session["path"] == notebook and session["kernel"]["execution_state"] == "idle"
+            for session in sessions
+        )
 
     def _note(self, request: object) -> None:
         url = str(getattr(request, "url", ""))
@@ -142,9 +164,32 @@ def lab(
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": width, "height": height})
         try:
-            yield Lab(page, base_url)
+            yield Lab(page, base_url, folder)
         finally:
             browser.close()
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    """Write a notebook of code cells."""
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": kernelspec},
+        "cells": [_code_cell(number, source) for number, source in enumerate(cells)],
+    }
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def _code_cell(number: int, source: str) -> dict[str, object]:
+    return {
+        "cell_type": "code",
+        "id": f"cell-{number}",
+        "source": source,
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
 
 
 def _write_settings(folder: Path, theme: Theme) -> None:

@@ -1,0 +1,626 @@
+/** The view of a turn: it places blocks of HTML, appends to the open one, and sends wishes back. */
+
+// One page of the browser: a view that comes from another one was loaded again.
+const PAGE = (globalThis.dshPage ??= crypto.randomUUID?.() ?? String(Math.random()));
+const SILENT_MS = 1500; // a kernel that has not answered by then is blocked
+const PIN_MS = [150, 300, 600, 1200, 2400, 4800];
+const MOST_SENT = 5; // so often is an intent sent that nobody answers
+const SPOKEN_CHARS = 400; // longest piece of a block that is announced
+const FOLLOW_PX = 60; // so near to its end a reader is taken to follow the text
+
+/**
+ * What a view knows: parts, each with a frame and blocks of HTML. It touches no document.
+ *
+ * @typedef {{frame: string, blocks: string[]}} Part
+ */
+export class Page {
+  constructor() {
+    /** @type {Part[]} */
+    this.parts = [];
+    this.number = null; // of the newest message; null until everything was told once
+    this.status = {};
+  }
+
+  /**
+   * Take a message of the kernel.
+   *
+   * @param {{n: number, ops: any[][], status?: object, to?: string, nudge?: boolean}} message
+   * @param {string} view id of this view
+   * @returns {any[][] | null} the ops to paint; null when something was missed
+   */
+  take(message, view) {
+    if (message.to !== undefined) {
+      if (message.to !== view) return [];
+      this.parts = [];
+    } else if (this.number === null || message.n <= this.number) {
+      return [];
+    } else if (message.nudge || message.n !== this.number + 1) {
+      this.number = null;
+      return null;
+    }
+    this.number = message.n;
+    if (message.status) this.status = message.status;
+    for (const op of message.ops) this.fold(op);
+    return message.to === undefined ? message.ops : [["cut", 0], ...message.ops];
+  }
+
+  /** @param {any[]} op */
+  fold([kind, position, index, value, text]) {
+    const part = this.parts[position];
+    if (kind === "part") {
+      if (part) part.frame = index;
+      else this.parts[position] = { frame: index, blocks: [] };
+    } else if (kind === "block") part.blocks[index] = value;
+    else if (kind === "edit") part.blocks[index] = part.blocks[index].slice(0, value) + text;
+    else if (kind === "add") part.blocks[index] = inserted(part.blocks[index], value, text);
+    else if (kind === "trim") part.blocks.length = index;
+    else if (kind === "cut") this.parts.length = Math.min(position, this.parts.length);
+  }
+}
+
+/** `html` with `text` before its last `depth` closing tags. */
+export function inserted(html, text, depth) {
+  let end = html.length;
+  for (let level = 0; level < depth; level++) end = html.lastIndexOf("</", end - 1);
+  return html.slice(0, end) + escaped(text) + html.slice(end);
+}
+
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;" };
+
+function escaped(text) {
+  return text.replace(/[&<>"']/g, (char) => ENTITIES[char]);
+}
+
+/** A duration in words: `7 s`, `2 min 05 s`. */
+export function seconds(ms) {
+  const whole = Math.max(0, Math.floor(ms / 1000));
+  const rest = String(whole % 60).padStart(2, "0");
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${rest} s`;
+}
+
+// -- the document ---------------------------------------------------------------------------
+
+/** An element with properties and children; text is only ever set as text. */
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && !name.includes("-")) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** The kernel has cleaned the HTML; nothing that runs or loads passes here either. */
+function fragment(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  for (const element of template.content.querySelectorAll("*")) {
+    if (/^(script|iframe|object|embed|link|meta|base|form|style|svg|template)$/i.test(element.localName)) {
+      element.remove();
+      continue;
+    }
+    for (const { name, value } of [...element.attributes]) {
+      const bad =
+        /^(on|srcdoc|srcset|formaction|xlink)/i.test(name) ||
+        (name === "href" && !/^(https?:|mailto:)/i.test(value)) ||
+        (name === "src" && !/^data:image\//i.test(value));
+      if (bad) element.removeAttribute(name);
+    }
+    if (element.localName === "a") {
+      element.target = "_blank";
+      element.rel = "noopener noreferrer";
+    }
+  }
+  return template.content;
+}
+
+/** Make the children of `target` be those of `html`, and keep every node that stays the same. */
+function morph(target, html) {
+  reconcile(target, fragment(html));
+}
+
+function reconcile(target, source) {
+  let old = skip(target.firstChild);
+  for (const fresh of [...source.childNodes]) {
+    if (old && old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName) {
+      update(old, fresh);
+      old = skip(old.nextSibling);
+    } else if (old) {
+      const next = skip(old.nextSibling);
+      target.replaceChild(fresh, old);
+      old = next;
+    } else {
+      target.append(fresh);
+    }
+  }
+  while (old) {
+    const next = skip(old.nextSibling);
+    old.remove();
+    old = next;
+  }
+}
+
+/** What the view itself added is left alone. */
+function skip(node) {
+  while (node && node.dshOwn) node = node.nextSibling;
+  return node;
+}
+
+function update(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    const text = fresh.data;
+    if (text === old.data) return;
+    // Appending keeps what a reader has selected.
+    if (text.startsWith(old.data)) old.appendData(text.slice(old.data.length));
+    else old.data = text;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    // What a reader has folded or unfolded stays so.
+    const kept = name === "open" && old.dshTouched;
+    if (!kept && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  if (!old.hasAttribute("data-slot")) reconcile(old, fresh);
+}
+
+/** The nearest ancestor that scrolls. */
+function scrollerOf(element) {
+  for (let node = element.parentElement; node; node = node.parentElement) {
+    const { overflowY } = getComputedStyle(node);
+    if (/(auto|scroll)/.test(overflowY) && node.scrollHeight > node.clientHeight + 1) return node;
+  }
+  return document.scrollingElement;
+}
+
+/** The blocks of the page in the document. */
+class Paper {
+  /** @param {Page} page @param {HTMLElement} log @param {(text: string) => void} say */
+  constructor(page, log, say) {
+    this.page = page;
+    this.log = log;
+    this.say = say;
+    /** @type {HTMLElement[]} */
+    this.parts = [];
+    this.said = [0, 0]; // the first block that was not announced: part, block
+  }
+
+  /** @param {any[][]} ops */
+  paint(ops) {
+    const dirty = new Set();
+    for (const op of ops) {
+      const [kind, position] = op;
+      if (kind === "cut") this.cut(position);
+      else if (kind === "part") this.frame(position, op[2]);
+      else if (kind === "trim") this.trim(position, op[2]);
+      else if (kind === "add") this.add(op);
+      else dirty.add(`${position} ${op[2]}`);
+    }
+    for (const key of dirty) this.block(...key.split(" ").map(Number));
+    if (ops.length) this.announce(false);
+  }
+
+  cut(count) {
+    for (const element of this.parts.splice(count)) element.remove();
+    if (this.said[0] >= count) this.said = [count, 0];
+  }
+
+  frame(position, html) {
+    let element = this.parts[position];
+    if (!element) {
+      element = this.parts[position] = make("div", { className: "dsh-part" });
+      this.log.append(element);
+    }
+    morph(element, html);
+    this.decorate(element);
+  }
+
+  slot(position) {
+    const part = this.parts[position];
+    return part.querySelector("[data-slot]") ?? part;
+  }
+
+  trim(position, count) {
+    const slot = this.slot(position);
+    while (slot.children.length > count) slot.lastElementChild.remove();
+    if (this.said[0] === position && this.said[1] > count) this.said[1] = count;
+  }
+
+  block(position, index) {
+    const html = this.page.parts[position]?.blocks[index];
+    if (html === undefined) return;
+    const slot = this.slot(position);
+    while (slot.children.length <= index) slot.append(make("div", { className: "dsh-block" }));
+    morph(slot.children[index], html);
+    this.decorate(slot.children[index]);
+    this.newest(position);
+  }
+
+  add([, position, index, text, depth]) {
+    let target = this.slot(position).children[index];
+    if (!target?.firstChild) return this.block(position, index);
+    for (let level = 0; level < depth; level++) target = target.lastElementChild ?? target;
+    const last = target.lastChild;
+    if (last?.nodeType === Node.TEXT_NODE) last.appendData(text);
+    else target.append(text);
+    this.newest(position);
+  }
+
+  /** On a folded card the newest words stand beside its title. */
+  newest(position) {
+    const place = this.parts[position].querySelector("[data-newest]");
+    if (place) place.textContent = this.slot(position).textContent.slice(-90).trim();
+  }
+
+  /** A button to copy beside each block of code. */
+  decorate(element) {
+    for (const pre of element.querySelectorAll("pre")) {
+      if (pre.parentElement.querySelector(":scope > .dsh-copy")) continue;
+      const button = make("button", {
+        type: "button",
+        className: "dsh-copy",
+        textContent: "Copy",
+        "aria-label": "Copy this code",
+        onclick: async () => {
+          const done = await copied(pre.textContent);
+          button.textContent = done ? "Copied" : "Select it, and press Ctrl+C";
+          setTimeout(() => (button.textContent = "Copy"), 1500);
+        },
+      });
+      button.dshOwn = true;
+      pre.parentElement.insertBefore(button, pre);
+    }
+  }
+
+  /** Say the blocks that are finished to those who listen; the last one is open until the end. */
+  announce(ended) {
+    for (;;) {
+      const [position, index] = this.said;
+      const part = this.parts[position];
+      if (!part) return;
+      const slot = part.querySelector("[data-slot]");
+      const blocks = slot ? [...slot.children] : [part];
+      const isLast = position === this.parts.length - 1 && index >= blocks.length - 1;
+      if (isLast && !ended) return;
+      if (index < blocks.length) {
+        if (!part.querySelector("details")) this.say(blocks[index].textContent.trim());
+        else if (index === 0) this.say(part.querySelector("summary").textContent.trim());
+        this.said = [position, index + 1];
+      } else this.said = [position + 1, 0];
+    }
+  }
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// -- what a person wants ----------------------------------------------------------------------
+
+/** Sends intents over a comm of their own, and knows which were answered. */
+class Controls {
+  constructor(widget, view) {
+    this.widget = widget;
+    this.view = view;
+    this.open = new Map();
+    this.hear = (message) => {
+      const answered = this.open.get(message?.ack);
+      this.open.delete(message?.ack);
+      answered?.(message);
+    };
+    widget.on("msg:custom", this.hear);
+  }
+
+  /** @returns {Promise<object>} the kernel's answer; `silent` is called when none came for a while */
+  send(what, silent = () => {}) {
+    const intent = `${this.view}-${(Controls.count = (Controls.count ?? 0) + 1)}`;
+    const message = { intent, view: this.view, page: PAGE, ...what };
+    let sent = 0;
+    const again = () => {
+      if (sent) silent();
+      // The kernel does an intent once, however often it hears of it; its answer may get lost.
+      if (sent++ < MOST_SENT && !this.closed) this.widget.send(message);
+    };
+    const timer = setInterval(again, SILENT_MS);
+    again();
+    return new Promise((resolve) => {
+      this.open.set(intent, (answer) => {
+        clearInterval(timer);
+        resolve(answer);
+      });
+    });
+  }
+
+  /** A kernel with subshells hears the next intent where it answered: off its main thread, once
+   * the page has made a subshell, which takes it a moment. */
+  async pin() {
+    for (const wait of PIN_MS) {
+      if ((await this.send({ do: "pin" })).subshell || this.closed) return;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+
+  close() {
+    this.closed = true;
+    this.widget.off("msg:custom", this.hear);
+  }
+}
+
+/** Enter sends and Shift+Enter breaks the line. */
+function sendsOnEnter(event) {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+}
+
+/** What the view shows beside the blocks: the state, Stop, steering, and what waits for a person. */
+class Desk {
+  constructor(page, controls, panel) {
+    this.page = page;
+    this.controls = controls;
+    this.panel = panel;
+    this.skew = 0; // of this clock against the kernel's
+    this.asks = new Map();
+    this.sent = new Map(); // steering that the kernel has not confirmed
+    this.stopping = false;
+    this.dot = make("span", { className: "dsh-dot", "aria-hidden": "true" });
+    this.words = make("span", { className: "dsh-words" });
+    this.note = make("span", { className: "dsh-note", role: "status" });
+    this.stop = make("button", { type: "button", className: "dsh-stop", textContent: "Stop", onclick: () => this.halt() });
+    this.stop.title = "Stops this turn; code that blocks the kernel is interrupted, too";
+    this.waits = make("div", { className: "dsh-waits" });
+    this.pending = make("ul", { className: "dsh-pending", "aria-label": "Not delivered yet" });
+    const label = panel ? "Say something to the agent" : "Steer: say something while it works";
+    this.box = make("textarea", { rows: 1, placeholder: label, "aria-label": label, onkeydown: sendsOnEnter, oninput: () => grow(this.box) });
+    const send = make("button", { type: "submit", textContent: panel ? "Send" : "Steer" });
+    this.form = make("form", { className: "dsh-steer", onsubmit: (event) => this.steer(event) }, this.box, send);
+    this.bar = make("div", { className: "dsh-bar" }, this.dot, this.words, this.note, this.stop);
+    this.element = make("div", { className: "dsh-desk", "data-lm-suppress-shortcuts": "true" }, this.waits, this.pending, this.form, this.bar);
+    this.timer = setInterval(() => this.tick(), 500);
+  }
+
+  /** Paint what the kernel says of the turn; what a person has typed stays. */
+  paint(say) {
+    const { state, pending = [], asks = [], questions = [], note = "" } = this.page.status;
+    const running = state === "running";
+    this.element.dataset.state = state ?? "";
+    if (!running) this.stopping = false;
+    this.stop.hidden = !(running || state === "queued");
+    this.form.hidden = !this.panel && state === "ended";
+    this.bar.hidden = !this.panel && state === "ended";
+    if (!this.stopping) this.tell(note);
+    this.lay(new Map([...asks.map((ask) => [ask.id, () => askCard(this, ask)]), ...questions.map((one) => [one.id, () => questionCard(this, one)])]), say);
+    for (const one of pending) this.sent.delete(one.id);
+    const chips = [...pending, ...this.sent.values()].map(({ text }) =>
+      make("li", {}, make("span", { className: "dsh-chip" }, "pending"), ` ${text}`),
+    );
+    this.pending.replaceChildren(...chips);
+    this.tick();
+  }
+
+  lay(wanted, say) {
+    for (const [id, card] of this.asks) {
+      if (wanted.has(id)) continue;
+      card.remove();
+      this.asks.delete(id);
+    }
+    for (const [id, build] of wanted) {
+      if (this.asks.has(id)) continue;
+      const card = build();
+      this.asks.set(id, card);
+      this.waits.append(card);
+      for (const box of card.querySelectorAll("textarea")) grow(box);
+      say(card.dataset.said);
+    }
+  }
+
+  tick() {
+    const now = Date.now() + this.skew;
+    const { state, since, said, turn, waiting } = this.page.status;
+    const words = { queued: "Waiting for its turn", running: this.asks.size ? "Waiting for you" : "Running", idle: "Idle" }[state] ?? "";
+    const elapsed = state === "running" && since ? seconds(now - since) : "";
+    this.words.textContent = [words, elapsed, said].filter(Boolean).join(" · ");
+    for (const place of this.element.parentElement?.querySelectorAll("[data-since]") ?? []) {
+      const began = Number(place.dataset.since);
+      if (Number.isFinite(began)) place.textContent = seconds(now - began);
+    }
+  }
+
+  tell(text) {
+    this.note.textContent = text;
+  }
+
+  async halt() {
+    this.stopping = true;
+    this.stop.disabled = true;
+    this.tell("Stopping…");
+    const answer = await this.controls.send({ do: "stop" }, () =>
+      this.tell("The kernel is blocked by a cell: Stop waits for it. The notebook's own stop button interrupts that cell."),
+    );
+    this.stop.disabled = false;
+    if (answer.blocked) this.tell("Stop waits for the code that blocks the kernel.");
+    if (answer.error) this.fail(answer.error);
+  }
+
+  fail(text) {
+    this.stopping = false;
+    this.tell(text);
+  }
+
+  async steer(event) {
+    event.preventDefault();
+    const text = this.box.value;
+    if (!text.trim()) return;
+    const key = {};
+    this.sent.set(key, { text });
+    this.box.value = "";
+    grow(this.box);
+    this.paint(() => {});
+    const idle = this.panel && this.page.status.state !== "running";
+    const answer = await this.controls.send({ do: idle ? "send" : "steer", text });
+    this.sent.delete(key);
+    if (answer.error) {
+      this.fail(answer.error);
+      this.box.value ||= text; // what was typed is not lost
+    }
+    this.paint(() => {});
+  }
+
+  close() {
+    clearInterval(this.timer);
+    this.controls.close();
+  }
+}
+
+function grow(box) {
+  box.style.height = "auto";
+  box.style.height = `${Math.min(box.scrollHeight + 2, 320)}px`;
+}
+
+/** A card that waits for a person; its buttons go dead when it is answered. */
+function card(desk, title, said, ...children) {
+  const problem = make("div", { className: "dsh-problem", role: "alert" });
+  const element = make("div", { className: "dsh-ask", role: "alertdialog", "aria-label": said }, title, ...children, problem);
+  element.dataset.said = said;
+  element.answer = async (what) => {
+    const fields = element.querySelectorAll("button, input, textarea, select");
+    for (const field of fields) field.disabled = true;
+    problem.textContent = "";
+    const answer = await desk.controls.send(what, () => (problem.textContent = "The kernel is busy; this waits for it."));
+    problem.textContent = answer.error ?? "";
+    if (answer.error) for (const field of fields) field.disabled = false;
+  };
+  element.complain = (text) => (problem.textContent = text);
+  return element;
+}
+
+function askCard(desk, ask) {
+  const title = make("div", { className: "dsh-title" }, "⏸ May ", make("code", {}, ask.tool), " run with these arguments?");
+  const box = make("textarea", { value: ask.arguments, spellcheck: false, "aria-label": "Arguments as JSON; change them to run it with others", oninput: () => grow(box) });
+  const remember = make("select", { "aria-label": "How long the approval holds" },
+    make("option", { value: "" }, "only this call"),
+    make("option", { value: "exact" }, `always: ${ask.exact}`),
+    make("option", { value: "tool" }, `always: ${ask.always}`),
+  );
+  const reason = make("input", { type: "text", placeholder: "Reason, for the model", "aria-label": "Reason for denying, for the model" });
+  const approve = make("button", { type: "button", className: "dsh-yes", textContent: "Approve", onclick: () => {
+    const what = { do: "approve", ask: ask.id };
+    if (box.value !== ask.arguments) {
+      try {
+        what.arguments = JSON.parse(box.value);
+      } catch (error) {
+        return element.complain(`The arguments are not JSON: ${error.message}`);
+      }
+      if (what.arguments === null || typeof what.arguments !== "object" || Array.isArray(what.arguments)) {
+        return element.complain("The arguments must be one JSON object.");
+      }
+    }
+    if (remember.value) what.remember = remember.value === "tool" ? "tool" : true;
+    element.answer(what);
+  } });
+  const deny = make("button", { type: "button", className: "dsh-no", textContent: "Deny", onclick: () => element.answer({ do: "deny", ask: ask.id, reason: reason.value }) });
+  const element = card(desk, title, `Approval needed: ${ask.tool}`, box,
+    make("div", { className: "dsh-buttons" }, approve, remember, make("span", { className: "dsh-gap" }), reason, deny),
+  );
+  return element;
+}
+
+function questionCard(desk, question) {
+  const title = make("div", { className: "dsh-title dsh-question" }, `? ${question.question}`);
+  const answer = (text) => element.answer({ do: "answer", question: question.id, text });
+  const options = question.options.map((text) => make("button", { type: "button", textContent: text, onclick: () => answer(text) }));
+  const decline = make("button", { type: "button", className: "dsh-no", textContent: "Decline", onclick: () => element.answer({ do: "decline", question: question.id }) });
+  const box = make("textarea", { rows: 1, placeholder: "Your answer", "aria-label": "Your answer", onkeydown: sendsOnEnter, oninput: () => grow(box) });
+  const form = make("form", { className: "dsh-steer", onsubmit: (event) => {
+    event.preventDefault();
+    if (box.value.trim()) answer(box.value);
+  } }, box, make("button", { type: "submit", textContent: "Answer" }));
+  const element = card(desk, title, `The agent asks: ${question.question}`,
+    make("div", { className: "dsh-buttons" }, ...options, make("span", { className: "dsh-gap" }), decline),
+    ...(question.freeText ? [form] : []),
+  );
+  return element;
+}
+
+// -- the widget -------------------------------------------------------------------------------
+
+async function render({ model, el }) {
+  const view = crypto.randomUUID?.() ?? String(Math.random());
+  const panel = Boolean(model.get("panel"));
+  const page = new Page();
+  const controls = new Controls(await model.widget_manager.get_model(model.get("controls")), view);
+  const log = make("div", { className: "dsh-log jp-RenderedHTMLCommon", role: "log", "aria-live": "off", "aria-label": "What the agent does" });
+  const voice = make("div", { className: "dsh-voice", "aria-live": "polite" });
+  const say = (text) => {
+    if (!text) return;
+    voice.append(make("p", {}, text.slice(0, SPOKEN_CHARS)));
+    while (voice.children.length > 20) voice.firstChild.remove();
+  };
+  const desk = new Desk(page, controls, panel);
+  const paper = new Paper(page, log, say);
+  const root = make("div", { className: "dsh-view mathjax_ignore tex2jax_ignore" }, log, desk.element, voice);
+  root.dataset.panel = String(panel);
+  root.addEventListener("click", ({ target }) => {
+    const details = target.closest?.("summary")?.parentElement;
+    if (details) details.dshTouched = true;
+  });
+  el.append(root);
+
+  let asking = null;
+  const ask = () => {
+    controls.send({ do: "hello" });
+    clearTimeout(asking);
+    asking = setTimeout(() => page.number === null && ask(), 2 * SILENT_MS);
+  };
+  const take = (message) => {
+    const ops = page.take(message, view);
+    if (ops === null) return ask();
+    if (message.nudge || (!ops.length && !message.status)) return;
+    desk.skew = message.now - Date.now();
+    const follow = following(root, log, panel);
+    paper.paint(ops);
+    desk.paint(say);
+    if (page.status.state === "ended") paper.announce(true);
+    follow();
+  };
+  model.on("msg:custom", take);
+  ask();
+  controls.pin();
+  return () => {
+    model.off("msg:custom", take);
+    clearTimeout(asking);
+    controls.send({ do: "gone" });
+    desk.close();
+  };
+}
+
+/** Whether the reader is at the end now; the result scrolls there again when they were. */
+function following(root, log, panel) {
+  if (panel) {
+    const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - FOLLOW_PX;
+    return () => {
+      if (atEnd) log.scrollTop = log.scrollHeight;
+    };
+  }
+  const active = document.activeElement;
+  const elsewhere = active?.isContentEditable && !root.contains(active);
+  const scroller = scrollerOf(root);
+  const edge = () => Math.min(scroller.getBoundingClientRect().bottom, innerHeight);
+  const seen = root.getBoundingClientRect().bottom;
+  if (elsewhere || seen > edge() + FOLLOW_PX || seen < 0) return () => {};
+  return () => {
+    const hidden = root.getBoundingClientRect().bottom - edge();
+    if (hidden > 0) scroller.scrollTop += hidden + 8;
+  };
+}
+
+export default { render };
