@@ -77,7 +77,7 @@ def chunks(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFr
         =======  ====================  ====================================================
     """
     columns: dict[str, list[Any]] = {name: [] for name in CHUNK_COLUMNS if name != "session"}
-    add = [column.append for column in columns.values()]
+    seq, time, turn, step, tried, index, kind, text = (column.append for column in columns.values())
     place, attempt = (0, 0), 1
     for event in log:
         data = event.data
@@ -88,27 +88,28 @@ def chunks(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFr
             place, attempt = (data.turn, data.step), 1
         if type(chunk) is Retry:
             attempt = chunk.attempt
-        row = (event.seq, event.time, data.turn or None, data.step or None, attempt)
-        for append, value in zip(add, (*row, *_said(chunk)), strict=True):
-            append(value)
+        seq(event.seq)
+        time(event.time)
+        turn(data.turn or None)
+        step(data.step or None)
+        tried(attempt)
+        index(getattr(chunk, "index", None))
+        kind(_KIND_OF[type(chunk)])
+        text(_text(chunk))
         if type(chunk) is Retry:
             attempt += 1
     return frame_of(columns, CHUNK_COLUMNS, name_of(log, session))
 
 
-def _said(chunk: Chunk) -> tuple[int | None, str, str | None]:
-    """Index, kind and text."""
-    kind = _KIND_OF[type(chunk)]
+def _text(chunk: Chunk) -> str | None:
     match chunk:
         case TextDelta() | ReasoningDelta():
-            return chunk.index, kind, chunk.text
+            return chunk.text
         case ToolCallDelta():
-            return chunk.index, kind, chunk.arguments_delta
-        case BlockStart() | BlockEnd():
-            return chunk.index, kind, None
+            return chunk.arguments_delta
         case Finish():
-            return None, kind, chunk.reason.message
+            return chunk.reason.message
         case Retry():
-            return None, kind, chunk.message
+            return chunk.message
         case _:
-            return None, kind, None
+            return None

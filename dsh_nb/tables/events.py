@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from dsh_nb.messages import FinishReason, JsonObject, lossless, text_of
-from dsh_nb.session.events import EventData, SessionEvent, TurnReason
-from dsh_nb.tables.frame import TurnOf, frame_of, name_of
+from dsh_nb.messages import Chunk, ReasoningDelta, TextDelta, ToolCallDelta, text_of
+from dsh_nb.session.events import AssistantChunk, EventData, SessionEvent, TurnReason
+from dsh_nb.tables.frame import Mostly, TurnOf, frame_of, name_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +30,7 @@ EVENT_COLUMNS: Mapping[str, str] = {
     "text": "text",
     "reason": "reason",
     "is_error": "boolean",
-    "data": "object",
+    "data": "json",
 }
 """The columns, in order, each with what it holds."""
 
@@ -73,43 +71,74 @@ def events(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFr
         text       string                  what was said or streamed, a result's text, an error
         reason     category                why a turn ended
         is_error   boolean                 of results
-        data       object                  the whole data as plain JSON
+        data       json                    the whole data as plain JSON; a cell reads as a dict of
+                                           its own, which may be changed
         =========  ======================  =================================================
     """
     rows = _Rows()
     for event in log:
         rows.add(event)
-    return frame_of(rows.columns, EVENT_COLUMNS, name_of(log, session))
+    return frame_of(rows.columns(), EVENT_COLUMNS, name_of(log, session))
+
+
+_OF_CHUNKS: Mapping[str, str | None] = {
+    "type": "assistant/chunk",
+    "call_id": None,
+    "role": "assistant",
+    "tool": None,
+    "reason": None,
+    "is_error": None,
+}
+"""The columns that say the same of each chunk."""
 
 
 class _Rows:
     """Fills the columns; turn and tool names carry over to the events that do not name them."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {
-            name: [] for name in EVENT_COLUMNS if name != "session"
-        }
-        self._turns = TurnOf(self.columns["turn"])
+        names = [name for name in EVENT_COLUMNS if name not in {"session", *_OF_CHUNKS}]
+        self._full: dict[str, list[Any]] = {name: [] for name in names}
+        self._other = {name: Mostly(usual) for name, usual in _OF_CHUNKS.items()}
+        self._seq, self._time, self._turn, self._step, self._text, self._data = (
+            column.append for column in self._full.values()
+        )
+        self._turns = TurnOf(self._full["turn"])
         self._tools: dict[str, str] = {}
 
     def add(self, event: SessionEvent) -> None:
-        data, columns = event.data, self.columns
+        data = event.data
+        if type(data) is AssistantChunk:
+            self._turn(data.turn)
+            self._step(data.step or None)
+            self._text(_streamed(data.chunk))
+        else:
+            self._add_other(event, data, len(self._full["seq"]))
+        self._seq(event.seq)
+        self._time(event.time)
+        self._data(data)
+
+    def _add_other(self, event: SessionEvent, data: Any, row: int) -> None:  # Any: fields differ
         typed = isinstance(data, EventData)
-        columns["seq"].append(event.seq)
-        columns["time"].append(event.time)
-        columns["type"].append(event.type)
         turn = self._turns.feed(event)
         if event.type == "user/message":
             self._turns.wait()
-        columns["turn"].append(turn)
-        columns["step"].append(getattr(data, "step", None) or None)
-        columns["call_id"].append(getattr(data, "call_id", None))
-        columns["role"].append(_ROLE_OF.get(event.type))
-        columns["tool"].append(self._tool_of(data))
-        columns["text"].append(_text(data) if typed else None)
-        columns["reason"].append(data.reason.kind if event.type == "turn/end" and typed else None)
-        columns["is_error"].append(getattr(data, "is_error", None))
-        columns["data"].append(_plain(data))
+        self._turn(turn)
+        self._step(getattr(data, "step", None) or None)
+        self._text(_text(data) if typed else None)
+        said = (
+            event.type,
+            getattr(data, "call_id", None),
+            _ROLE_OF.get(event.type),
+            self._tool_of(data),
+            data.reason.kind if event.type == "turn/end" and typed else None,
+            getattr(data, "is_error", None),
+        )
+        for column, value in zip(self._other.values(), said, strict=True):
+            column.put(row, value)
+
+    def columns(self) -> dict[str, list[Any] | Mostly]:
+        """All columns but ``session``."""
+        return {**self._full, **self._other}
 
     def _tool_of(self, data: object) -> str | None:
         call_id = getattr(data, "call_id", None)
@@ -121,22 +150,19 @@ class _Rows:
         return self._tools.get(call_id)
 
 
+def _streamed(chunk: Chunk) -> str | None:
+    kind = type(chunk)
+    if kind is TextDelta or kind is ReasoningDelta:
+        return chunk.text  # type: ignore[union-attr]  # both have text
+    return chunk.arguments_delta if isinstance(chunk, ToolCallDelta) else None
+
+
 def _text(data: Any) -> str | None:  # Any: the fields differ by type, and are asked for
-    chunk = getattr(data, "chunk", None)
-    if chunk is not None:
-        text = getattr(chunk, "text", None) or getattr(chunk, "arguments_delta", None)
-        return text if isinstance(text, str) else None
     content = getattr(data, "content", None)
     if content is not None:
         return text_of(content)
     reason = getattr(data, "reason", None)
-    if isinstance(reason, (TurnReason, FinishReason)):
+    if isinstance(reason, TurnReason):
         return reason.message
     said = getattr(data, "message", None) or getattr(data, "arguments", None)
     return said if isinstance(said, str) else None
-
-
-def _plain(data: object) -> JsonObject:
-    """A copy, so that changing a frame does not change the log."""
-    plain: JsonObject = lossless(msgspec.to_builtins(data))
-    return plain

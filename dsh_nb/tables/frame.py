@@ -14,13 +14,23 @@ from dsh_nb.session.session import Session
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CATEGORIES", "TurnOf", "frame_of", "many", "name_of", "seconds_between"]
+__all__ = [
+    "CATEGORIES",
+    "Mostly",
+    "TurnOf",
+    "column_of",
+    "frame_of",
+    "many",
+    "name_of",
+    "seconds_between",
+]
 
 CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "reason": ("completed", "aborted", "error", "disposed"),
     "role": ("user", "assistant", "tool"),
     "kind": ("text", "thinking", "tool_call", "tool_result", "image", "opaque"),
     "outcome": ("ok", "error", "denied", "interrupted", "not started", "running"),
+    "span": ("turn", "step", "first token", "streaming", "retry", "tool", "approval"),
     "chunk": (
         "text-delta",
         "reasoning-delta",
@@ -37,27 +47,56 @@ CATEGORIES: Mapping[str, tuple[str, ...]] = {
 _INT64 = range(-(2**63), 2**63)
 
 
+class Mostly:
+    """The values of a column that is `usual` in nearly all of its rows."""
+
+    def __init__(self, usual: object) -> None:
+        self._values = [usual]
+        self._rows: list[int] = []
+
+    def put(self, row: int, value: object) -> None:
+        """Row `row`, counted from 0, has `value` instead."""
+        self._rows.append(row)
+        self._values.append(value)
+
+    def column(self, holds: str, length: int) -> Any:  # Any: whatever pandas takes as a column
+        """All `length` rows."""
+        import numpy as np
+
+        places = np.zeros(length, dtype="intp")
+        places[self._rows] = np.arange(1, len(self._values))
+        return column_of(self._values, holds).take(places)
+
+
 def frame_of(
-    columns: Mapping[str, list[Any]], declared: Mapping[str, str], session: str | None
+    columns: Mapping[str, list[Any] | Mostly],
+    declared: Mapping[str, str],
+    session: str | None,
 ) -> pd.DataFrame:
     """The frame, with each column's dtype declared and nothing inferred.
 
     Args:
-        columns: The values of each declared column but ``session``, all of one length.
+        columns: The values of each declared column but ``session``, all of one length; at least
+            one is a list.
         declared: The columns in order, each with what it holds: ``text``, ``time`` (Unix
-            milliseconds), ``object``, a dtype of pandas, or a set of `CATEGORIES`.
+            milliseconds), ``json``, a dtype of pandas, or a set of `CATEGORIES`.
         session: Id of the session, the same in each row.
     """
     import pandas as pd
 
-    length = max(map(len, columns.values()))
-    series: dict[str, Any] = {"session": _column([session] * length, "text")}
-    for name, values in columns.items():
-        series[name] = _column(values, declared[name])
-    return pd.DataFrame(series, columns=list(declared))
+    length = max(len(values) for values in columns.values() if isinstance(values, list))
+    every = {"session": Mostly(session), **columns}
+    series = {
+        name: values.column(declared[name], length)
+        if isinstance(values, Mostly)
+        else column_of(values, declared[name])
+        for name, values in every.items()
+    }
+    return pd.DataFrame(series, columns=list(declared), copy=False)
 
 
-def _column(values: list[Any], holds: str) -> Any:  # Any: whatever pandas takes as a column
+def column_of(values: list[Any], holds: str) -> Any:  # Any: whatever pandas takes as a column
+    """`values` as a column that `holds` what `frame_of` lists."""
     import numpy as np
     import pandas as pd
 
@@ -68,10 +107,10 @@ def _column(values: list[Any], holds: str) -> Any:  # Any: whatever pandas takes
         return pd.DatetimeIndex(stamps).tz_localize("UTC")
     if holds in CATEGORIES:
         return pd.Categorical(values, categories=list(CATEGORIES[holds]))
-    if holds == "object":
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        return column
+    if holds == "json":
+        from dsh_nb.tables.json_array import JsonArray  # a class of pandas
+
+        return JsonArray.of(values)
     if holds == "Int64":
         return _counts(values)
     made: Any = pd.array  # Any: its overloads want literal names of dtypes

@@ -53,7 +53,7 @@ DTYPES = {
     "text": TEXT,
     "reason": "category",
     "is_error": "boolean",
-    "data": "object",
+    "data": "json",
 }
 
 
