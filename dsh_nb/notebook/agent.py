@@ -1,6 +1,6 @@
 """The notebook surface: one name starts everything, one call does the work.
 
-Reads: core, session, llm, tools, agent, plugins, tables, notebook.turn, notebook.sync.
+Reads: core, session, tools, agent, plugins, notebook. Feeds: the package root.
 """
 
 from __future__ import annotations
@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
-from dsh_nb import tables
 from dsh_nb.agent.agent_loop import AGENT_LOOP, AgentOptions
-from dsh_nb.agent.protocol import AGENT_DISPOSED, AGENT_QUEUED, AGENT_STEERING, Said
-from dsh_nb.agent.protocol import Agent as LiveAgent
+from dsh_nb.agent.protocol import Said
 from dsh_nb.core import Context, Plugin
 from dsh_nb.core.scope import running_loop
 from dsh_nb.errors import AgentError
@@ -22,41 +20,43 @@ from dsh_nb.messages import JsonObject, Source
 from dsh_nb.notebook.compose import (
     DEFAULT_MODEL,
     DEMO,
+    Composition,
+    Seed,
     choose_model,
+    fresh_id,
     mount,
+    seed_of,
     tell_of_demo,
     unwind,
 )
+from dsh_nb.notebook.decisions import Decisions
 from dsh_nb.notebook.kernel import guard_exit
+from dsh_nb.notebook.live.panel import LivePanel
+from dsh_nb.notebook.record import NotebookRecord
 from dsh_nb.notebook.sync import own_loop, wait_here
 from dsh_nb.notebook.turn import Reply, TurnHandle, check_cell
-from dsh_nb.notebook.waiting import progress_value, waiting
-from dsh_nb.plugins.permission import (
-    PERMISSION,
-    PERMISSION_ASKED,
-    PERMISSION_DECIDED,
-    Ask,
-    PermissionConfig,
-    Remember,
-)
+from dsh_nb.notebook.views import Views
+from dsh_nb.notebook.waiting import waiting
+from dsh_nb.plugins.permission import PermissionConfig
 from dsh_nb.session.events import TurnReason
 from dsh_nb.session.history import HistoryView
 from dsh_nb.session.session import Session
-from dsh_nb.tools.events import TOOLS_BLOCKING, TOOLS_PROGRESS
 from dsh_nb.tools.registry import TOOLS
-from dsh_nb.tools.tool import Tool, ToolCall
+from dsh_nb.tools.tool import Tool
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["DEFAULT_MODEL", "Agent"]
+__all__ = ["DEFAULT_MODEL", "Agent", "live_agents"]
 
 ToolLike = Tool | Callable[..., Any]  # Any: a tool may return whatever it likes
 
 _live: dict[str, Agent] = {}
 
 
-class Agent:
+def live_agents() -> dict[str, Agent]:
+    """The agents that live in this kernel, by id, the newest last."""
+    return dict(_live)
+
+
+class Agent(Decisions, NotebookRecord):
     """An agent in a notebook. Call it to start a turn, await the call for the reply.
 
     Making an agent of a taken id disposes the former one, as a re-run cell wants; a new session
@@ -79,6 +79,8 @@ class Agent:
         permission: Which tool calls may run, as `PermissionConfig` has it, for example
             ``{"rules": [{"tool": "delete_*", "decision": "ask"}]}``; tools made with ``approve=``
             ask in any case.
+        save: Whether the session is kept on disk, in ``.dsh/sessions``; or the folder. By default
+            it is in a notebook, and is not elsewhere.
 
     Raises:
         NoAdapterError: The model is unknown.
@@ -108,30 +110,84 @@ class Agent:
         transport: Literal["httpx", "aiohttp"] = "httpx",
         plugins: Sequence[Plugin] = (),
         permission: PermissionConfig | JsonObject | None = None,
+        save: bool | str | None = None,
+    ) -> None:
+        made_of = Composition.of(
+            model=model,
+            base_url=base_url,
+            api_key=api_key,
+            system_prompt=system_prompt,
+            max_tokens=max_tokens,
+            options=options,
+            transport=transport,
+            plugins=plugins,
+            permission=permission,
+            save=save,
+        )
+        self._begin(id, made_of, tuple(tools), lambda ctx: Seed(fresh_id(id)))
+
+    @classmethod
+    def resume(cls, session: str, *, id: str | None = None, **made_of: Any) -> Agent:
+        """An agent that goes on with a saved session, after a restart of the kernel too.
+
+        What ran when the session ended is marked as cut, with its outcome unknown; nothing of it
+        runs again by itself.
+
+        Args:
+            session: Id of the session, as `dsh_nb.sessions` lists it.
+            id: Name of the agent; that of the session's former agent by default.
+            made_of: As the class takes it: tools, model and so on are not in the log.
+
+        Raises:
+            SessionError: No such session was saved.
+            SessionTakenError: Another kernel writes it.
+        """
+        tools = tuple(made_of.pop("tools", ()))
+        given = Composition.of(**{**made_of, "save": made_of.get("save") or True})
+        for one in _live.values():
+            if one.session.id == session:
+                id = id or one.id
+        self = cls.__new__(cls)
+        name = id or "main"
+        self._begin(name, given, tools, lambda ctx: seed_of(ctx, session, live_agents()))
+        return self
+
+    def _begin(
+        self,
+        id: str,
+        made_of: Composition,
+        tools: tuple[ToolLike, ...],
+        seed: Callable[[Context], Seed],
     ) -> None:
         _check_id(id)
         self.id = id
         self.ctx = Context(replace_plugins=True)
-        self._handles: list[TurnHandle] = []
-        wire = dict(options or {}) | ({} if max_tokens is None else {"max_tokens": max_tokens})
+        self._made_of = made_of
         try:
-            mount(self.ctx, plugins, permission)
-            self.model = choose_model(self.ctx, model, base_url, api_key, transport)
+            mount(self.ctx, made_of)
+            self.model = choose_model(self.ctx, made_of)
             for tool in tools:
                 self.ctx.get(TOOLS).register(tool)
-            given = AgentOptions(model=self.model, system_prompt=system_prompt, options=wire)
-            self._agent = self.ctx.get(AGENT_LOOP).create(id, given)
+            begun = seed(self.ctx)
+            given = AgentOptions(
+                model=self.model,
+                system_prompt=made_of.system_prompt,
+                options=dict(made_of.options),
+            )
+            self._agent = self.ctx.get(AGENT_LOOP).create(
+                id, given, session_id=begun.session_id, seed=begun.events
+            )
+            self.session.header.update({"agent": id, **begun.header})
         except BaseException:
             unwind(self.ctx)
             raise
-        self.ctx.on(AGENT_DISPOSED, self._ended)
-        self._listen()
+        self._views = Views(self.ctx, self._agent)
         guard_exit()
-        former = _live.get(id)
+        former = _live.pop(id, None)
         if former is not None:
             former.dispose()
         _live[id] = self
-        if model is None and self.model == DEMO:
+        if made_of.model is None and self.model == DEMO:
             tell_of_demo()
 
     def __call__(self, prompt: Said) -> TurnHandle:
@@ -175,40 +231,15 @@ class Agent:
         """Stop the running turn; nothing happens when idle. Safe from any thread."""
         self._agent.abort(reason)
 
-    @property
-    def pending(self) -> tuple[Ask, ...]:
-        """The tool calls that wait for a decision, oldest first."""
-        return tuple(ask for ask in self.ctx.get(PERMISSION).pending() if ask.agent == self.id)
+    def view(self) -> LivePanel:
+        """The whole session as a live panel with a box to say the next thing.
 
-    def approve(
-        self,
-        id: str | None = None,
-        *,
-        arguments: JsonObject | None = None,
-        remember: Remember = False,
-    ) -> bool:
-        """Let a waiting call run, as its button does; see `Permission.approve`. Any thread."""
-        return self.ctx.get(PERMISSION).approve(id, arguments=arguments, remember=remember)
-
-    def deny(self, reason: str = "", *, id: str | None = None) -> bool:
-        """Keep a waiting call from running; the model is told `reason`. Safe from any thread.
-
-        Args:
-            reason: What the model is told.
-            id: Of the ask; ``None`` for the only one that waits.
-
-        Returns:
-            Whether the call was waiting.
+        Its place is the last line of a cell of its own; JupyterLab can move that output into a
+        view of its own ("Create New View for Output").
         """
-        return self.ctx.get(PERMISSION).deny(id, reason)
-
-    def answer(self, said: str, *, id: str | None = None) -> bool:
-        """Answer."""
-        return False
-
-    def decline(self, *, id: str | None = None) -> bool:
-        """Decline."""
-        return False
+        panel = LivePanel(self.session, self, self.stop, lambda: self.waiting(), lambda: self.loop)
+        self._views.add_panel(panel)
+        return panel
 
     @overload
     def tool(self, function: ToolLike, /) -> ToolLike: ...
@@ -256,44 +287,17 @@ class Agent:
         return [tool.name for tool in self.ctx.get(TOOLS).list()]
 
     @property
-    def events(self) -> pd.DataFrame:
-        """The log as a DataFrame, a row per session event; see `dsh_nb.tables.events`."""
-        return tables.events(self.session)
-
-    @property
-    def chunks(self) -> pd.DataFrame:
-        """A row per streamed chunk; see `dsh_nb.tables.chunks`."""
-        return tables.chunks(self.session)
-
-    @property
-    def messages(self) -> pd.DataFrame:
-        """A row per block of what was said; see `dsh_nb.tables.messages`."""
-        return tables.messages(self.session)
-
-    @property
-    def turns(self) -> pd.DataFrame:
-        """A row per turn; see `dsh_nb.tables.turns`."""
-        return tables.turns(self.session)
-
-    @property
-    def steps(self) -> pd.DataFrame:
-        """A row per model request; see `dsh_nb.tables.steps`."""
-        return tables.steps(self.session)
-
-    @property
-    def tool_calls(self) -> pd.DataFrame:
-        """A row per tool call; see `dsh_nb.tables.tool_calls`."""
-        return tables.tool_calls(self.session)
-
-    @property
-    def usage(self) -> pd.DataFrame:
-        """A row per message that a provider billed; see `dsh_nb.tables.usage`."""
-        return tables.usage(self.session)
-
-    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop that its turns run on."""
         return self.ctx.loop
+
+    def waiting(self, turn: int | None = None) -> JsonObject:
+        """What waits for a person and what is pending, as the views show it.
+
+        Args:
+            turn: Only what belongs to this turn.
+        """
+        return waiting(self.ctx, self.id, self._agent.inbox, turn)
 
     def dispose(self) -> Awaitable[None]:
         """End the agent; its log stays readable. Safe from any thread.
@@ -327,7 +331,7 @@ class Agent:
         except BaseException as error:
             handle.give_up(TurnReason("error", message=str(error)))
             raise
-        self._handles = [*(one for one in self._handles if not one.done), handle]
+        self._views.add_turn(handle)
         return handle
 
     def _bind(self) -> None:
@@ -346,38 +350,6 @@ class Agent:
                 "a turn of this agent runs on another event loop; await it there first"
             )
         self.ctx.bind(loop, move=True)
-
-    def _listen(self) -> None:
-        """Bring what is shown up to date with what the log does not tell."""
-        ctx, refresh = self.ctx, self._refresh
-        ctx.on(TOOLS_BLOCKING, self._will_block)
-        ctx.on(TOOLS_PROGRESS, self._progress)
-        ctx.on(PERMISSION_ASKED, lambda ask: refresh())
-        ctx.on(PERMISSION_DECIDED, lambda ask, outcome: refresh())
-        ctx.on(AGENT_QUEUED, lambda agent, source, steering: refresh())
-        ctx.on(AGENT_STEERING, lambda agent, turn, source: refresh())
-
-    def waiting(self, turn: int | None = None) -> JsonObject:
-        """What waits for a person and what is pending, as the views show it."""
-        return waiting(self.ctx, self.id, self._agent.inbox, turn)
-
-    def _refresh(self) -> None:
-        for handle in self._handles:
-            handle.refresh()
-
-    def _progress(self, call: ToolCall, value: object) -> None:
-        for handle in self._handles:
-            handle.progress(call, progress_value(value))
-
-    def _will_block(self, call: ToolCall) -> None:
-        for handle in self._handles:
-            handle.announce(f"{call.name} runs on the kernel's own thread: nothing else runs now")
-
-    def _ended(self, agent: LiveAgent) -> None:
-        if agent is self._agent:
-            for handle in self._handles:
-                handle.give_up(TurnReason("disposed"))
-            self._handles = []
 
 
 def _check_id(id: object) -> None:

@@ -6,10 +6,13 @@ Reads: core, llm, plugins, notebook.kernel, notebook.sync. Feeds: notebook.agent
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
-from collections.abc import Awaitable, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 from dsh_nb.agent.agent_loop import AgentLoop
 from dsh_nb.core import Context, Plugin
@@ -23,10 +26,28 @@ from dsh_nb.llm.service import LLM
 from dsh_nb.messages import JsonObject
 from dsh_nb.notebook.kernel import has_widgets, in_kernel, publish
 from dsh_nb.notebook.sync import own_loop
+from dsh_nb.plugins.ask_user import QUESTIONS
 from dsh_nb.plugins.permission import PERMISSION, PermissionConfig, permission
+from dsh_nb.plugins.persistence import PERSISTENCE, persistence
 from dsh_nb.plugins.retry import retry
+from dsh_nb.session.events import SessionEvent
+from dsh_nb.session.masking import know_secret
 
-__all__ = ["DEFAULT_MODEL", "DEMO", "choose_model", "mount", "tell_of_demo", "unwind"]
+if TYPE_CHECKING:
+    from dsh_nb.notebook.agent import Agent
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "DEMO",
+    "Composition",
+    "Seed",
+    "choose_model",
+    "fresh_id",
+    "mount",
+    "seed_of",
+    "tell_of_demo",
+    "unwind",
+]
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 """The model where a key is found and none is named."""
@@ -41,36 +62,101 @@ _BANNER = (
 )
 
 
-def mount(
-    ctx: Context, plugins: Sequence[Plugin], rules: PermissionConfig | JsonObject | None
-) -> None:
-    """Mount what an agent lives on; `plugins` come before permission, which sees what they left.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What an agent is made of, as `Agent` takes it; a fork is made of the same."""
+
+    model: str | Adapter | None = None
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    system_prompt: str | None = None
+    options: JsonObject = field(default_factory=dict)
+    transport: Literal["httpx", "aiohttp"] = "httpx"
+    plugins: tuple[Plugin, ...] = ()
+    permission: PermissionConfig | JsonObject | None = None
+    save: bool | str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        options: JsonObject | None = None,
+        max_tokens: int | None = None,
+        plugins: Sequence[Plugin] = (),
+        **more: Any,  # Any: the other attributes
+    ) -> Composition:
+        """What `Agent` takes, as a value."""
+        wire = dict(options or {}) | ({} if max_tokens is None else {"max_tokens": max_tokens})
+        return cls(options=wire, plugins=tuple(plugins), **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What the session of an agent begins with.
+
+    Attributes:
+        session_id: Its id.
+        events: Events of a saved session, or of a fork's parent.
+        header: Metadata, for example lineage.
+    """
+
+    session_id: str
+    events: Sequence[SessionEvent] = ()
+    header: JsonObject = field(default_factory=dict)
+
+
+def fresh_id(agent_id: str) -> str:
+    """An id for a new session that no other kernel gives."""
+    now = datetime.now().astimezone()
+    return f"{agent_id}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def seed_of(ctx: Context, session_id: str, agents: Mapping[str, Agent]) -> Seed:
+    """What a saved session goes on with; taken from the agent that has it live here, if any.
+
+    Raises:
+        SessionError: No such session was saved.
+        SessionTakenError: Another kernel writes it.
+    """
+    for agent in agents.values():
+        if agent.session.id == session_id and agent.ctx.provides(PERSISTENCE.name):
+            agent.ctx.get(PERSISTENCE).let_go(agent.session)
+            agent.dispose()
+    saved = ctx.get(PERSISTENCE).resume(session_id)
+    return Seed(saved.header.id, saved.events)
+
+
+def mount(ctx: Context, made_of: Composition) -> None:
+    """Mount what an agent lives on; its plugins come before permission, which sees what they left.
 
     Raises:
         ConfigError: A config does not fit.
     """
-    mounted: list[Plugin] = [retry, AgentLoop, *plugins]
+    save = in_kernel() if made_of.save is None else made_of.save
+    if save:
+        # Before the loop: what agents log as they are disposed is saved, too.
+        ctx.plugin(persistence, {"folder": save} if isinstance(save, str) else None).check()
+    if made_of.api_key is not None:
+        know_secret(made_of.api_key, "api_key")
+    mounted: list[Plugin] = [retry, AgentLoop, *made_of.plugins]
     for plugin in mounted:
         ctx.plugin(plugin).check()
     if not ctx.provides(PERMISSION.name):
-        ctx.plugin(permission, rules).check()
+        ctx.plugin(permission, made_of.permission).check()
         ctx.get(PERMISSION).can_ask = _somebody_is_there
+    if ctx.provides(QUESTIONS.name):
+        ctx.get(QUESTIONS).can_ask = _somebody_is_there
 
 
-def choose_model(
-    ctx: Context,
-    model: str | Adapter | None,
-    base_url: str | None,
-    api_key: str | None,
-    transport: Literal["httpx", "aiohttp"],
-) -> str:
-    """Register the adapter for `model`; returns the model's name.
+def choose_model(ctx: Context, made_of: Composition) -> str:
+    """Register the adapter for the model; returns the model's name.
 
     Raises:
         LlmError: A server was named and no model of it.
         NoAdapterError: The model is unknown.
         MissingKeyError: The model needs a key and there is none.
     """
+    model, base_url, api_key = made_of.model, made_of.base_url, made_of.api_key
     llm = ctx.get(LLM)
     if model is not None and not isinstance(model, str):
         llm.register(model, [model.name])
@@ -86,7 +172,7 @@ def choose_model(
     if name == DEMO and base_url is None:
         llm.register(DemoModel(), [DEMO])
     elif base_url is not None or name.startswith("claude-") or server is not None:
-        adapter = AnthropicModel(api_key=api_key, base_url=base_url, transport=transport)
+        adapter = AnthropicModel(api_key=api_key, base_url=base_url, transport=made_of.transport)
         llm.register(adapter, [name])
         ctx.fiber.effect(adapter.close, "connections to the model")
     else:

@@ -127,7 +127,16 @@ class TurnHandle:
         return self.wait().__await__()
 
     async def wait(self) -> Reply:
-        """The reply, when the turn has ended."""
+        """The reply, when the turn has ended.
+
+        Raises:
+            AgentError: The turn is to run on an event loop that does not run.
+        """
+        if self._reply is None and not self._agent.loop.is_running():
+            raise AgentError(
+                "the turn was started outside of this event loop and cannot run in it; call the "
+                "agent inside the coroutine that awaits it, or use agent.run_sync(prompt)"
+            )
         with interrupts() as interrupted:
             try:
                 while self._reply is None:
@@ -150,7 +159,7 @@ class TurnHandle:
         if self._display is not None and self._reply is None and self.turn:
             self._display.announce(note)
 
-    def refresh(self) -> None:
+    def changed(self) -> None:
         """Show what changed beside the log."""
         if self._display is not None and self._reply is None:
             self._display.changed()
@@ -159,7 +168,7 @@ class TurnHandle:
         """Show what a running call reports."""
         if call.turn == self.turn:
             self._transcript.progress(call.step, call.id, value)
-            self.refresh()
+            self.changed()
 
     def give_up(self, reason: TurnReason) -> None:
         """End a handle whose turn will never begin, or never end."""

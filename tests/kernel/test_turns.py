@@ -115,7 +115,7 @@ def test_interrupt_stops_an_awaited_turn_at_once_and_queued_cells_still_run(shar
 @pytest.mark.rule("L14")
 def test_cancelling_an_awaiting_task_aborts_the_turn_and_is_not_swallowed(shared: Kernel) -> None:
     cell = shared.run(
-        "agent = Agent('main', model=slow())\n"
+        "agent = Agent('main', model=slow(), save=False)\n"
         "try:\n"
         "    async with asyncio.timeout(0.5):\n"
         "        await agent('Hello?')\n"

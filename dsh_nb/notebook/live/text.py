@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from dsh_nb.notebook.markdown import render_open
+from dsh_nb.notebook.markdown import OpenMarkdown, render_open
 from dsh_nb.notebook.sanitise import escape
 from dsh_nb.notebook.wording import strip_controls
 
@@ -76,6 +76,7 @@ class MarkdownStream(Stream):
         super().__init__()
         self._clock = clock
         self._tail = ""  # the source of the open block
+        self._left_out = ""  # the end of it that its rendering does not show
         self._unseen: list[str] = []  # what came after it was rendered last
         self._closed = 0
         self._again_at = float("-inf")
@@ -97,8 +98,10 @@ class MarkdownStream(Stream):
         for html in parted.closed:
             ops += self.put(part, self._closed, html)
             self._closed += 1
+        undecided = self._tail[len(decided) :]
+        self._left_out = _left_out(parted) + undecided
         if parted.closed:
-            self._tail = parted.source + self._tail[len(decided) :]
+            self._tail = parted.source + undecided
         if parted.html or len(self.blocks) > self._closed:
             ops += self.put(part, self._closed, parted.html)
         now = self._clock()
@@ -111,11 +114,11 @@ class MarkdownStream(Stream):
             return []
         html = self.blocks[-1]
         end = _ENDS.search(html[-LONGEST_END:])
-        text = strip_controls("".join(self._unseen))
+        text = strip_controls(self._left_out + "".join(self._unseen))
         if end is None or not text:
             return []
         self._tail += "".join(self._unseen)
-        self._unseen = []
+        self._unseen, self._left_out = [], ""
         self.blocks[-1] = html[: len(html) - len(end[0])] + escape(text) + end[0]
         return [["add", part, self._closed, text, len(_TAG.findall(end[0]))]]
 
@@ -142,6 +145,15 @@ def _decided(text: str) -> str:
     """`text` without a last line of which too little is there to tell what it will be."""
     found = _UNDECIDED.search(text[-16:])
     return text if found is None else text[: len(text) - (len(found[0].lstrip("\n")))]
+
+
+def _left_out(parted: OpenMarkdown) -> str:
+    """White space at the end of the open block that its HTML does not have."""
+    end = _ENDS.search(parted.html[-LONGEST_END:])
+    if end is None or not end[0].startswith("</code>"):
+        return parted.source[len(parted.source.rstrip()) :]
+    code = parted.html.rpartition("<code")[2].partition(">")[2]
+    return "\n" if parted.source.endswith("\n") and not code.startswith("</code>") else ""
 
 
 def _common(one: str, other: str) -> int:
