@@ -163,6 +163,8 @@ class Agent(Decisions, NotebookRecord):
         self.id = id
         self.ctx = Context(replace_plugins=True)
         self._made_of = made_of
+        # The first effect is unwound last: what is shown sees the end of everything else.
+        self._views = Views(self.ctx)
         try:
             mount(self.ctx, made_of)
             self.model = choose_model(self.ctx, made_of)
@@ -181,7 +183,6 @@ class Agent(Decisions, NotebookRecord):
         except BaseException:
             unwind(self.ctx)
             raise
-        self._views = Views(self.ctx, self._agent)
         guard_exit()
         former = _live.pop(id, None)
         if former is not None:

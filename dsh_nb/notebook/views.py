@@ -6,7 +6,7 @@ Feeds: notebook.agent.
 
 from __future__ import annotations
 
-from dsh_nb.agent.protocol import AGENT_DISPOSED, AGENT_QUEUED, AGENT_STEERING, Agent
+from dsh_nb.agent.protocol import AGENT_QUEUED, AGENT_STEERING
 from dsh_nb.core import Context
 from dsh_nb.notebook.live.panel import LivePanel
 from dsh_nb.notebook.turn import TurnHandle
@@ -25,15 +25,13 @@ class Views:
 
     Args:
         ctx: The agent's context.
-        agent: The agent.
     """
 
-    def __init__(self, ctx: Context, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, ctx: Context) -> None:
         self._turns: list[TurnHandle] = []
         self._panels: list[LivePanel] = []
         refresh = self._refresh
-        ctx.on(AGENT_DISPOSED, self._ended)
+        ctx.fiber.effect(self._end, "what is shown")
         ctx.on(TOOLS_BLOCKING, self._will_block)
         ctx.on(TOOLS_PROGRESS, self._progress)
         ctx.on(PERMISSION_ASKED, lambda ask: refresh())
@@ -64,10 +62,9 @@ class Views:
         for turn in self._turns:
             turn.announce(f"{call.name} runs on the kernel's own thread: nothing else runs now")
 
-    def _ended(self, agent: Agent) -> None:
-        if agent is self._agent:
-            for turn in self._turns:
-                turn.give_up(TurnReason("disposed"))
-            for panel in self._panels:
-                panel.close()
-            self._turns, self._panels = [], []
+    def _end(self) -> None:
+        for turn in self._turns:
+            turn.give_up(TurnReason("disposed"))
+        for panel in self._panels:
+            panel.close()
+        self._turns, self._panels = [], []

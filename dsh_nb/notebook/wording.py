@@ -43,7 +43,7 @@ UNFINISHED = "The log ends here: the turn has no end."
 """Stands at the end of a turn that neither runs nor has ended."""
 
 _ICONS = {
-    "waiting for approval": "⏸",
+    "waiting for approval": "⚠",
     "running": "◌",
     "done": "✓",
     "failed": "✗",

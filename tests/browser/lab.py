@@ -78,6 +78,12 @@ class Lab:
         write_notebook(self.folder / name, *cells)
         self.open(name)
 
+    def save(self) -> None:
+        """Save the notebook."""
+        self.page.keyboard.press("Control+s")
+        self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty").wait_for(state="detached")
+        self.page.wait_for_timeout(500)
+
     def run(self, cell: int) -> None:
         """Run one cell, and do not wait for it."""
         before = self._prompts()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbconvert
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -119,6 +121,7 @@ ASKING = (
     + """
 @tool(approve=True)
 def delete(path: str, force: bool = False) -> str:
+    '''Delete a file.'''
     return f"deleted {path}"
 
 steps = [[say("I will delete it."), call("delete", path="/tmp/a")], "It is gone."]
@@ -167,3 +170,270 @@ def test_call_is_denied_with_a_reason(one: Lab) -> None:
     one.idle()
 
     assert "read-only please" in printed(one, 2)
+
+
+def test_question_is_answered_by_a_button_and_by_text(one: Lab) -> None:
+    one.add(
+        "question.ipynb",
+        SETUP
+        + """
+from dsh_nb.plugins.ask_user import ask_user
+steps = [
+    [call("ask_user", question="Which <city>?", options=["Paris", "Oslo"])],
+    [call("ask_user", question="And why?")],
+    "Thank you.",
+]
+agent = Agent("a", plugins=[ask_user], model=ScriptedModel(steps))
+""",
+        "reply = await agent('Go')",
+        "print(agent.tool_calls['result'].tolist())",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    first = one.page.get_by_role("alertdialog", name="The agent asks: Which <city>?")
+    first.wait_for()
+    one.shot(SHOTS / "live-question.png")
+    first.get_by_role("button", name="Oslo").click()
+    second = one.page.get_by_role("alertdialog", name="The agent asks: And why?")
+    second.get_by_role("textbox").fill("It is near")
+    second.get_by_role("textbox").press("Enter")
+    one.idle()
+
+    answers = printed(one, 2)
+    assert "Oslo" in answers
+    assert "It is near" in answers
+
+
+def test_panel_shows_all_turns_and_takes_the_next_prompt(one: Lab) -> None:
+    one.add(
+        "panel.ipynb",
+        SETUP
+        + """
+agent = Agent("a", model=ScriptedModel(["First **answer**.", [pause(1.5), "Second answer."]]))
+reply = await agent("One")
+""",
+        "agent.view()",
+        "await agent.dispose()",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    panel = view(one)
+    log = panel.get_by_role("log")
+    expect(log.get_by_text("First answer.")).to_have_count(1)
+    expect(panel.locator(".dsh-voice")).to_have_text("")
+    expect(panel.get_by_text("Idle")).to_have_count(1)
+    panel.get_by_role("textbox").fill("Two")
+    panel.get_by_role("button", name="Send").click()
+    expect(panel.get_by_role("button", name="Stop")).to_be_visible()
+    expect(log.get_by_text("Second answer.")).to_have_count(1)
+    expect(panel.locator(".dsh-voice")).to_contain_text("Second answer.")
+    expect(panel.get_by_text("Idle")).to_have_count(1)
+    one.shot(SHOTS / "live-panel.png")
+    one.run(2)
+    one.idle()
+
+    expect(one.page.locator(".dsh-view")).to_have_count(0)
+    expect(one.output(1).get_by_text("Second answer.")).to_have_count(1)
+
+
+def test_two_views_of_a_turn_show_and_steer_the_same(one: Lab) -> None:
+    one.add("two.ipynb", LONG, "turn = agent('Count')", "turn")
+    one.run(0)
+    one.idle()
+    one.run(1)
+    view(one).get_by_text("17 18 19").wait_for()
+    one.run(2)
+    views = one.page.locator(".dsh-view")
+    expect(views).to_have_count(2)
+    expect(views.nth(1).get_by_text("17 18 19")).to_have_count(1)
+    one.page.wait_for_timeout(500)
+    first, second = views.get_by_role("log").all_inner_texts()
+    assert first[:200] == second[:200]
+    views.nth(1).get_by_role("button", name="Stop").click()
+
+    expect(views).to_have_count(0)
+    expect(one.output(1).get_by_text("stopped")).to_have_count(1)
+    expect(one.output(2).get_by_text("stopped")).to_have_count(1)
+
+
+def test_reloaded_page_shows_the_whole_turn_and_its_end(one: Lab) -> None:
+    one.add(
+        "reload.ipynb",
+        SETUP
+        + """
+words = " ".join(str(i) for i in range(400))
+agent = Agent("a", model=ScriptedModel([words], pace=0.5))
+""",
+        "turn = agent('Count')",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    view(one).get_by_text("17 18 19").wait_for()
+    one.save()
+    one.page.reload()
+    log = view(one).get_by_role("log")
+    log.get_by_text("17 18 19").wait_for(timeout=60_000)
+    expect(view(one).get_by_role("button", name="Stop")).to_be_visible()
+    expect(log.get_by_text("398 399")).to_have_count(1, timeout=30_000)
+    expect(log.get_by_text("1 step")).to_have_count(1)
+    one.page.wait_for_timeout(18_000)
+
+    expect(log.get_by_text("398 399")).to_have_count(1)
+    expect(view(one).get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_nothing_is_missing_after_a_flood_that_makes_the_server_drop_messages(one: Lab) -> None:
+    one.add(
+        "flood.ipynb",
+        SETUP
+        + """
+words = " ".join(str(i) for i in range(2000))
+agent = Agent("a", model=ScriptedModel([words], pace=0.1))
+from ipywidgets import IntProgress
+noise = IntProgress(max=10**9)
+async def flood(seconds):
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        for _ in range(30):
+            noise.value += 1
+        await asyncio.sleep(0.01)
+""",
+        "turn = agent('Count'); task = asyncio.create_task(flood(12))",
+        "await task; reply = await turn",
+        "print(reply.reason.kind)",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    view(one).wait_for()
+    one.run(2)
+    one.idle(90)
+    assert printed(one, 3) == "completed"
+    expect(one.page.get_by_text("IOPub message rate exceeded").first).to_be_attached()
+
+    expect(one.page.locator(".dsh-view")).to_have_count(0, timeout=30_000)
+    text = one.output(1).locator("[role=log]").inner_text()
+    assert " ".join(str(i) for i in range(2000)) in " ".join(text.split())
+    assert "1 step" in text
+
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    "<svg onload=alert(3)></svg><iframe src='http://evil.example/i'></iframe>"
+    "<style>@import url(http://evil.example/s.css)</style>"
+    "<a href='javascript:alert(4)' onclick='alert(5)'>x</a>"
+    "<img src='http://evil.example/p.png'><b style='background:url(http://evil.example/b)'>b</b>"
+)
+
+
+def test_hostile_text_is_shown_and_never_run(one: Lab) -> None:
+    one.add(
+        "hostile.ipynb",
+        SETUP
+        + f"""
+from dsh_nb.plugins.ask_user import ask_user
+hostile = {HOSTILE!r}
+class Page:
+    def _repr_html_(self):
+        return hostile + "<p>whole</p>"
+
+@tool
+def fetch(url: str) -> Page:
+    return Page()
+
+@tool
+def broken(url: str) -> str:
+    raise ValueError(hostile)
+
+@tool(approve=True)
+def guarded(url: str) -> str:
+    return hostile
+
+markdown = hostile + "\\n\\n![i](http://evil.example/m.png) [l](javascript:alert(6))\\n\\n```html\\n"
+markdown += hostile + "\\n```\\n\\n| a |\\n|---|\\n| " + hostile + " |\\n"
+steps = [
+    [think(markdown), say(markdown), call("fetch", url=hostile), call("broken", url=hostile)],
+    [call("<img/src=x/onerror=alert(7)>", url=hostile), call("guarded", url=hostile)],
+    [call("ask_user", question=hostile, options=[hostile, "b"])],
+    [say(markdown), pause(2), say("The end.")],
+]
+agent = Agent("a", tools=[fetch, broken, guarded], plugins=[ask_user], model=ScriptedModel(steps))
+""",
+        "reply = await agent(hostile)",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    card = one.page.get_by_role("alertdialog")
+    card.get_by_role("button", name="Approve").wait_for()
+    view(one).get_by_role("textbox", name="Steer").fill(HOSTILE)
+    view(one).get_by_role("textbox", name="Steer").press("Enter")
+    one.page.wait_for_timeout(500)
+    for details in view(one).locator("details").all():
+        details.evaluate("element => element.open = true")
+    one.shot(SHOTS / "live-hostile.png")
+    card.get_by_role("button", name="Approve").click()
+    card.get_by_role("button", name="b", exact=True).click()
+    one.idle()
+    one.page.wait_for_timeout(500)
+
+    assert (one.requests, one.dialogs) == ([], [])
+    log = one.output(1).locator("[role=log]")
+    assert log.locator("script, iframe, svg, style, [onerror], [onload], [onclick]").count() == 0
+    assert log.locator("img[src]:not([src^='data:'])").count() == 0
+    assert log.get_by_text("onerror=alert(1)").count() > 5
+    assert log.get_by_text("The end.").count() == 1
+
+
+def test_saved_notebook_shows_the_turn_once_without_a_kernel(one: Lab) -> None:
+    one.add(
+        "saved.ipynb",
+        SETUP
+        + """
+agent = Agent("a", model=ScriptedModel(["Some **bold** words, and the $x^2$ end."]))
+""",
+        "reply = await agent('Say it')",
+    )
+    one.run_all()
+    one.page.wait_for_timeout(500)
+    one.save()
+    saved = json.loads((one.folder / "saved.ipynb").read_text(encoding="utf-8"))
+    bundles = [set(output["data"]) for output in saved["cells"][1]["outputs"]]
+    exported = nbconvert.HTMLExporter().from_filename(one.folder / "saved.ipynb")[0]
+    markdown = nbconvert.MarkdownExporter().from_filename(one.folder / "saved.ipynb")[0]
+    one.open("saved.ipynb")
+
+    assert bundles == [{"text/html", "text/markdown", "text/plain"}]
+    assert "widgets" not in saved["metadata"]
+    assert exported.count("<strong>bold</strong>") == 1
+    assert "bold" in markdown
+    expect(one.output(1).get_by_text("bold")).to_have_count(1)
+    expect(one.page.get_by_text("model not found")).to_have_count(0)
+    expect(one.page.get_by_text("Loading widget")).to_have_count(0)
+
+
+def test_what_a_reader_selected_and_unfolded_stays(one: Lab) -> None:
+    one.add(
+        "selected.ipynb",
+        SETUP
+        + """
+words = "First *words* of it.\\n\\n" + " ".join(str(i) for i in range(300))
+agent = Agent("a", model=ScriptedModel([[think("Hm, well."), say(words)]], pace=1.0))
+""",
+        "turn = agent('Go')",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    view(one).get_by_text("17 18 19").wait_for()
+    view(one).locator("summary").first.click()
+    view(one).get_by_text("First words").evaluate("node => getSelection().selectAllChildren(node)")
+    one.page.wait_for_timeout(1000)
+
+    assert one.page.evaluate("getSelection().toString()") == "First words of it."
+    assert view(one).locator("details").first.evaluate("element => element.open")
+    view(one).get_by_role("button", name="Stop").click()
+    expect(one.page.locator(".dsh-view")).to_have_count(0)

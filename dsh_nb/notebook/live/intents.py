@@ -75,7 +75,7 @@ class Intents:
         self._mounted = mounted
         self._gone = gone
         self._lock = threading.Lock()
-        self._answers: dict[str, JsonObject] = {}
+        self._answers: dict[str, JsonObject | None] = {}  # None while an intent is being done
 
     def hear(self, widget: Any, content: object, buffers: object) -> None:  # Any: ipywidgets
         """Take a message of a page, and answer it at once on the same comm; never raises."""
@@ -83,16 +83,22 @@ class Intents:
             return
         # Answered here and nowhere else: that keeps the next message off a blocked thread.
         answer = self._answer(content["intent"], content)
-        widget.send({**answer, "subshell": on_subshell()})
+        if answer is not None:
+            widget.send({**answer, "subshell": on_subshell()})
 
-    def _answer(self, intent: str, content: Mapping[str, Any]) -> JsonObject:
-        with self._lock:  # an intent that comes twice at once is done once
-            known = self._answers.get(intent)
-            if known is None:
-                known = self._answers[intent] = {"ack": intent, **self._tried(content)}
-                if len(self._answers) > REMEMBERED:
-                    del self._answers[next(iter(self._answers))]
-            return known
+    def _answer(self, intent: str, content: Mapping[str, Any]) -> JsonObject | None:
+        """The answer; None when another thread, which will give it, is at this very intent."""
+        with self._lock:
+            if intent in self._answers:
+                return self._answers[intent]
+            self._answers[intent] = None
+            if len(self._answers) > REMEMBERED:
+                del self._answers[next(iter(self._answers))]
+        # Not under the lock: the loop's thread must be free to take what is done here.
+        answer: JsonObject = {"ack": intent, **self._tried(content)}
+        with self._lock:
+            self._answers[intent] = answer
+        return answer
 
     def _tried(self, content: Mapping[str, Any]) -> JsonObject:
         try:

@@ -122,7 +122,9 @@ class LivePage:
         before = self._shown[position]
         shown.frame = before.frame
         self._shown[position] = shown
-        stale = before.stream is not None and before.stream is not shown.stream
+        # Where no block was told, the view may not even have the part.
+        told = before.stream is not None and before.stream.blocks
+        stale = told and before.stream is not shown.stream
         return [["trim", self.first + position, 0]] if stale else []
 
     def _frame(self, position: int, frame: str) -> list[Op]:

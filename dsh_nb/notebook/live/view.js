@@ -5,6 +5,8 @@ const PAGE = (globalThis.dshPage ??= crypto.randomUUID?.() ?? String(Math.random
 const SILENT_MS = 1500; // a kernel that has not answered by then is blocked
 const PIN_MS = [150, 300, 600, 1200, 2400, 4800];
 const MOST_SENT = 5; // so often is an intent sent that nobody answers
+const SLICE_OPS = 20; // painted in one go
+const SLICE_MS = 12; // of painting between two frames
 const SPOKEN_CHARS = 400; // longest piece of a block that is announced
 const FOLLOW_PX = 60; // so near to its end a reader is taken to follow the text
 
@@ -190,7 +192,7 @@ class Paper {
   }
 
   /** @param {any[][]} ops */
-  paint(ops) {
+  paint({ ops, quiet }) {
     const dirty = new Set();
     for (const op of ops) {
       const [kind, position] = op;
@@ -201,7 +203,7 @@ class Paper {
       else dirty.add(`${position} ${op[2]}`);
     }
     for (const key of dirty) this.block(...key.split(" ").map(Number));
-    if (ops.length) this.announce(false);
+    if (ops.length) this.announce(false, quiet);
   }
 
   cut(count) {
@@ -276,8 +278,9 @@ class Paper {
     }
   }
 
-  /** Say the blocks that are finished to those who listen; the last one is open until the end. */
-  announce(ended) {
+  /** Say the blocks that are finished to those who listen; the last one is open until the end. What
+   * stood there before the view was opened is not said. */
+  announce(ended, quiet = false) {
     for (;;) {
       const [position, index] = this.said;
       const part = this.parts[position];
@@ -287,8 +290,8 @@ class Paper {
       const isLast = position === this.parts.length - 1 && index >= blocks.length - 1;
       if (isLast && !ended) return;
       if (index < blocks.length) {
-        if (!part.querySelector("details")) this.say(blocks[index].textContent.trim());
-        else if (index === 0) this.say(part.querySelector("summary").textContent.trim());
+        const spoken = part.querySelector("details") ? index === 0 && part.querySelector("summary") : blocks[index];
+        if (spoken && !quiet) this.say(spoken.textContent.trim());
         this.said = [position, index + 1];
       } else this.said = [position + 1, 0];
     }
@@ -395,7 +398,7 @@ class Desk {
     this.element.dataset.state = state ?? "";
     if (!running) this.stopping = false;
     this.stop.hidden = !(running || state === "queued");
-    this.form.hidden = !this.panel && state === "ended";
+    this.form.hidden = state === "over" || (!this.panel && state === "ended");
     this.bar.hidden = !this.panel && state === "ended";
     if (!this.stopping) this.tell(note);
     this.lay(new Map([...asks.map((ask) => [ask.id, () => askCard(this, ask)]), ...questions.map((one) => [one.id, () => questionCard(this, one)])]), say);
@@ -426,7 +429,7 @@ class Desk {
   tick() {
     const now = Date.now() + this.skew;
     const { state, since, said, turn, waiting } = this.page.status;
-    const words = { queued: "Waiting for its turn", running: this.asks.size ? "Waiting for you" : "Running", idle: "Idle" }[state] ?? "";
+    const words = { queued: "Waiting for its turn", running: this.asks.size ? "Waiting for you" : "Running", idle: "Idle", over: "This agent has ended" }[state] ?? "";
     const elapsed = state === "running" && since ? seconds(now - since) : "";
     this.words.textContent = [words, elapsed, said].filter(Boolean).join(" · ");
     for (const place of this.element.parentElement?.querySelectorAll("[data-since]") ?? []) {
@@ -504,7 +507,7 @@ function card(desk, title, said, ...children) {
 }
 
 function askCard(desk, ask) {
-  const title = make("div", { className: "dsh-title" }, "⏸ May ", make("code", {}, ask.tool), " run with these arguments?");
+  const title = make("div", { className: "dsh-title" }, "May ", make("code", {}, ask.tool), " run with these arguments?");
   const box = make("textarea", { value: ask.arguments, spellcheck: false, "aria-label": "Arguments as JSON; change them to run it with others", oninput: () => grow(box) });
   const remember = make("select", { "aria-label": "How long the approval holds" },
     make("option", { value: "" }, "only this call"),
@@ -581,16 +584,25 @@ async function render({ model, el }) {
     clearTimeout(asking);
     asking = setTimeout(() => page.number === null && ask(), 2 * SILENT_MS);
   };
+  const queue = [];
+  const work = () => {
+    const follow = following(root, log, panel);
+    const until = performance.now() + SLICE_MS;
+    while (queue.length && performance.now() < until) paper.paint(queue.shift());
+    if (queue.length) requestAnimationFrame(work);
+    else if (page.status.state === "ended") paper.announce(true);
+    follow();
+  };
   const take = (message) => {
     const ops = page.take(message, view);
     if (ops === null) return ask();
     if (message.nudge || (!ops.length && !message.status)) return;
     desk.skew = message.now - Date.now();
-    const follow = following(root, log, panel);
-    paper.paint(ops);
     desk.paint(say);
-    if (page.status.state === "ended") paper.announce(true);
-    follow();
+    // A long session is painted in slices, so that the page stays quick.
+    const idle = queue.length === 0;
+    for (let start = 0; start < ops.length; start += SLICE_OPS) queue.push({ ops: ops.slice(start, start + SLICE_OPS), quiet: message.to !== undefined });
+    if (idle) work();
   };
   model.on("msg:custom", take);
   ask();

@@ -105,7 +105,7 @@ class LiveView:
 
     def changed(self) -> None:
         """Tell the page soon; not when no page shows it, for it will ask."""
-        if not self._is_due and self.is_mounted:
+        if not self._is_due and self.is_mounted and not self._is_leaving:
             wait = max(0.0, self._flushed_at + LEAST_SECONDS - time.monotonic())
             self._is_due = True
             self._schedule(wait, self.flush)
@@ -116,7 +116,8 @@ class LiveView:
         if not self.is_mounted:
             return
         self._flushed_at = time.monotonic()
-        self._schedule(NUDGE_SECONDS, self._nudge)
+        if not self._is_leaving:  # then the output is due to be replaced
+            self._schedule(NUDGE_SECONDS, self._nudge)
         try:
             ops, status = self._shown.update(), self._shown.status()
             if ops or status != self._status:

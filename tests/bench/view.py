@@ -1,0 +1,181 @@
+"""What a live view costs: bytes and messages on the wire, CPU in the kernel, tasks in the page."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.browser.lab import Lab, lab
+
+__all__ = ["CASES", "view_cost"]
+
+CASES = ("prose", "code", "paragraph")
+END = "THE-END"
+
+# 20,000 chunks of 4 characters, about a thousand a second.
+SETUP = """
+import asyncio, time
+from dsh_nb import Agent
+from dsh_nb.messages import BlockEnd, BlockStart, Finish, FinishReason, TextBlock, TextDelta
+
+CHUNKS, SECONDS, CASE = {chunks}, {seconds}, {case!r}
+SENTENCE = "The **quick** fox `jumps` over 13 lazy dogs, and $x^2$ is [a link](https://e.org). "
+LINE = "    total = sum(value * 2 for value in numbers if value > 0)  # a comment\\n"
+if CASE == "prose":
+    text = ("## A heading\\n\\n" + SENTENCE * 4 + "\\n\\n- one\\n- two\\n- three\\n\\n") * 1000
+elif CASE == "code":
+    text = "```python\\n" + LINE * 5000
+else:
+    text = SENTENCE * 5000
+text = text[: 4 * CHUNKS - 8] + " " + "{end}"
+
+class Steady:
+    name = "steady"
+    last = 0.0
+    marks = []
+
+    async def stream(self, request):
+        yield BlockStart(0, "text")
+        began, sent = time.monotonic(), 0
+        while sent < CHUNKS:
+            due = min(CHUNKS, int((time.monotonic() - began) / SECONDS * CHUNKS) + 1)
+            for index in range(sent, due):
+                yield TextDelta(0, text[4 * index : 4 * index + 4])
+            if due * 10 // CHUNKS > sent * 10 // CHUNKS:
+                self.marks.append(time.process_time())
+            sent = due
+            await asyncio.sleep(0.005)
+        Steady.last = time.time()
+        yield BlockEnd(0, TextBlock(text))
+        await asyncio.sleep(1.5)
+        yield Finish(FinishReason("stop"))
+
+agent = Agent("a", model=Steady(), save=False)
+"""
+RUN = {
+    "hidden": "cpu = time.process_time(); turn = agent.send('Go'); await turn",
+    "bare": """
+import anywidget
+class Bare(anywidget.AnyWidget):
+    _esm = "export default { render({ model, el }) { const p = document.createElement('pre'); "\\
+        "el.append(p); model.on('msg:custom', (m) => p.append(m.t)); } }"
+bare, pieces, timer = Bare(), [], None
+def hear(session, event):
+    global timer
+    text = getattr(getattr(event.data, "chunk", None), "text", None)
+    if text:
+        pieces.append(text)
+        if timer is None:
+            timer = asyncio.get_running_loop().call_later(0.05, flush)
+def flush():
+    global timer
+    timer = None
+    bare.send({"t": "".join(pieces)})
+    pieces.clear()
+agent.session.listen(hear)
+display(bare)
+await asyncio.sleep(1)
+cpu = time.process_time(); turn = agent.send('Go'); await turn
+""",
+    "shown": "cpu = time.process_time(); turn = agent('Go'); await turn",
+}
+AFTER = (
+    "import json; marks = Steady.marks; print(json.dumps({'cpu': time.process_time() - cpu, "
+    "'last': Steady.last, 'marks': [b - a for a, b in zip(marks, marks[1:])]}))"
+)
+WATCH = """
+window.tasks = [];
+new PerformanceObserver((list) => list.getEntries().forEach((e) => window.tasks.push(e.duration)))
+  .observe({ entryTypes: ['longtask'] });
+window.shown = null;
+window.watching = setInterval(() => {
+  if (!window.shown && document.querySelector('.jp-Notebook')?.textContent.split('%s').length > %d)
+    window.shown = Date.now();
+}, 20);
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run cost; the kernel's CPU without the turn is that of the hidden run."""
+
+    megabytes: float
+    messages: int
+    cpu_seconds: float
+    lag_seconds: float
+    longest_task_ms: float
+    growth: float
+
+
+def view_cost(chunks: int = 20_000, seconds: float = 20.0) -> list[dict[str, Any]]:
+    """A row for each kind of text: what the view costs, against a bare widget."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, lab(Path(folder)) as one:
+        for case in CASES:
+            costs = {
+                how: _run(one, case, how, chunks, seconds) for how in ("hidden", "bare", "shown")
+            }
+            base = costs["hidden"].cpu_seconds
+            shown, bare = costs["shown"], costs["bare"]
+            rows.append(
+                {
+                    "text": case,
+                    "MB": round(shown.megabytes, 2),
+                    "MB bare": round(bare.megabytes, 2),
+                    "messages a second": round(shown.messages / seconds, 1),
+                    "view CPU s": round(shown.cpu_seconds - base, 2),
+                    "bare CPU s": round(bare.cpu_seconds - base, 2),
+                    "turn CPU s": round(base, 2),
+                    "CPU ratio": round(shown.cpu_seconds / bare.cpu_seconds, 2),
+                    "lag s": round(shown.lag_seconds, 2),
+                    "longest task ms": round(shown.longest_task_ms),
+                    "last over first tenth": round(shown.growth, 2),
+                }
+            )
+    return rows
+
+
+def _run(one: Lab, case: str, how: str, chunks: int, seconds: float) -> Cost:
+    setup = SETUP.format(chunks=chunks, seconds=seconds, case=case, end=END)
+    sizes: list[int] = []
+    one.page.on(
+        "websocket",
+        lambda socket: socket.on(
+            "framereceived",
+            lambda data: sizes.append(len(data)),
+        ),
+    )
+    one.add(f"{case}-{how}.ipynb", setup, RUN[how], AFTER)
+    one.run(0)
+    one.idle()
+    one.page.evaluate(WATCH % (END, setup.count(END) + 1))
+    sizes.clear()
+    one.run(1)
+    one.idle(seconds + 60)
+    received, messages = sum(sizes), len(sizes)
+    tasks = one.page.evaluate("window.tasks")
+    shown = one.page.evaluate("window.shown")
+    one.run(2)
+    one.idle()
+    said = one.output(2).first.inner_text()
+    assert said.startswith("{"), said
+    told = json.loads(said)
+    marks = told["marks"]
+    return Cost(
+        megabytes=received / 1e6,
+        messages=messages,
+        cpu_seconds=told["cpu"],
+        lag_seconds=(shown or time.time() * 1000) / 1000 - told["last"],
+        longest_task_ms=max(tasks, default=0.0),
+        growth=statistics.mean(marks[-2:]) / max(statistics.mean(marks[:2]), 1e-9),
+    )
+
+
+if __name__ == "__main__":
+    for row in view_cost():
+        print(row)
