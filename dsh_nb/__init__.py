@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from dsh_nb.agent.agent_loop import AgentLoop
     from dsh_nb.core import Context, Service, ServiceKey
     from dsh_nb.errors import DshError
@@ -81,3 +83,13 @@ def __getattr__(name: str) -> Any:  # Any: whatever the name stands for
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """Give the notebook ``%%agent`` and ``%agent``: ``%load_ext dsh_nb``."""
+    import_module("dsh_nb.notebook.magics").load(ipython)
+
+
+def unload_ipython_extension(ipython: InteractiveShell) -> None:
+    """Take the magics away: ``%unload_ext dsh_nb``."""
+    import_module("dsh_nb.notebook.magics").unload(ipython)
