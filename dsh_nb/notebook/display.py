@@ -20,6 +20,9 @@ __all__ = ["TurnDisplay"]
 SHARE = 20
 """An update may take a twentieth of the time: a long transcript is painted less often."""
 
+PLAIN_CHARS = 2_000
+"""Longest plain text beside HTML that a page is known to show; each form is saved."""
+
 log = logging.getLogger("dsh_nb")
 
 
@@ -71,7 +74,7 @@ class TurnDisplay:
         self._publish(running=True, note=note)
 
     def finish(self) -> None:
-        """Paint the end, once."""
+        """Paint the end."""
         self._cancel()
         self._publish(running=False)
 
@@ -88,7 +91,9 @@ class TurnDisplay:
 
     def _publish(self, *, running: bool, note: str = "") -> None:
         try:
-            bundle = mimebundle(self._transcript.parts(), running=running, note=note)
+            short = PLAIN_CHARS if self._paused else None
+            parts = self._transcript.parts()
+            bundle = mimebundle(parts, running=running, note=note, plain_chars=short)
             for id in self._ids:
                 publish(bundle | self._also if running else bundle, id, update=True)
         except Exception:  # what is shown must not end what runs

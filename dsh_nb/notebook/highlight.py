@@ -21,8 +21,8 @@ __all__ = ["CODE_FONT", "code_html"]
 CODE_FONT = "font-family:var(--jp-code-font-family,monospace);font-size:0.92em"
 """The style of code, in a line of text or in a block."""
 
-MAX_COLOURED_CHARS = 20_000
-"""Longer code stays uncoloured: a coloured token takes about ten times its text."""
+MAX_COLOURED_CHARS = 10_000
+"""Longer code stays uncoloured: a coloured token takes about five times its text."""
 
 _BLOCK_STYLE = (
     "margin:0.5em 0;border-radius:6px;padding:0.5em 0.75em;overflow-x:auto;"
@@ -42,25 +42,25 @@ _CODE_STYLE = (
     "font-family:inherit;white-space:pre-wrap"
 )
 
-# The variables are those of JupyterLab's own editor. The colours that stand in for them elsewhere
-# have a contrast of about 4 or more on white and on #111 alike.
+# Each has a contrast of about 4 or more on white and on #111 alike. They are no variables of a
+# page: a saved notebook holds them once a token.
 _COLOURS: dict[_TokenType, str] = {
-    Token.Comment: "color:var(--jp-mirror-editor-comment-color,#767676);font-style:italic",
-    Token.Comment.Preproc: "color:var(--jp-mirror-editor-meta-color,#9a5fd0)",
-    Token.Keyword: "color:var(--jp-mirror-editor-keyword-color,#2a8540);font-weight:bold",
-    Token.Keyword.Constant: "color:var(--jp-mirror-editor-keyword-color,#2a8540)",
-    Token.Literal.Number: "color:var(--jp-mirror-editor-number-color,#a8662b)",
-    Token.Literal.String: "color:var(--jp-mirror-editor-string-color,#c9484d)",
-    Token.Name.Attribute: "color:var(--jp-mirror-editor-attribute-color,#3b78c4)",
-    Token.Name.Builtin: "color:var(--jp-mirror-editor-builtin-color,#2a8540)",
-    Token.Name.Class: "color:var(--jp-mirror-editor-def-color,#3b78c4)",
-    Token.Name.Decorator: "color:var(--jp-mirror-editor-meta-color,#9a5fd0)",
-    Token.Name.Function: "color:var(--jp-mirror-editor-def-color,#3b78c4)",
-    Token.Name.Tag: "color:var(--jp-mirror-editor-property-color,#3b78c4)",
-    Token.Operator: "color:var(--jp-mirror-editor-operator-color,#9a5fd0)",
-    Token.Operator.Word: "color:var(--jp-mirror-editor-keyword-color,#2a8540);font-weight:bold",
-    Token.Generic.Deleted: "color:var(--jp-mirror-editor-error-color,#c9484d)",
-    Token.Generic.Inserted: "color:var(--jp-mirror-editor-builtin-color,#2a8540)",
+    Token.Comment: "color:#767676;font-style:italic",
+    Token.Comment.Preproc: "color:#9a5fd0",
+    Token.Keyword: "color:#2a8540",
+    Token.Keyword.Constant: "color:#2a8540",
+    Token.Literal.Number: "color:#a8662b",
+    Token.Literal.String: "color:#c9484d",
+    Token.Name.Attribute: "color:#3b78c4",
+    Token.Name.Builtin: "color:#2a8540",
+    Token.Name.Class: "color:#3b78c4",
+    Token.Name.Decorator: "color:#9a5fd0",
+    Token.Name.Function: "color:#3b78c4",
+    Token.Name.Tag: "color:#3b78c4",
+    Token.Operator: "color:#9a5fd0",
+    Token.Operator.Word: "color:#2a8540",
+    Token.Generic.Deleted: "color:#c9484d",
+    Token.Generic.Inserted: "color:#2a8540",
 }
 
 

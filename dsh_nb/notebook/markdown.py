@@ -18,27 +18,13 @@ from markdown_it.utils import EnvType, OptionsDict
 from dsh_nb.messages import clean_text
 from dsh_nb.notebook.highlight import CODE_FONT, code_html
 from dsh_nb.notebook.maths import maths_plugin
-from dsh_nb.notebook.sanitise import LINK_STYLE, clean_html, image_html, is_link
+from dsh_nb.notebook.sanitise import clean_html, image_html, is_link
 
 __all__ = ["OpenMarkdown", "markdown_blocks", "new_parser", "render_markdown", "render_open"]
 
+# Pages style paragraphs, lists, links and inline code themselves, and saved ones grow with each
+# style that is said again; their headings would shout.
 _HEADING = "font-weight:600;line-height:1.3;margin:1em 0 0.4em"
-_STYLES = {
-    "paragraph_open": "margin:0.5em 0",
-    "bullet_list_open": "margin:0.5em 0;padding-left:1.6em",
-    "ordered_list_open": "margin:0.5em 0;padding-left:1.6em",
-    "list_item_open": "margin:0.15em 0",
-    "blockquote_open": (
-        "margin:0.6em 0;padding:0.1em 0 0.1em 0.9em;"
-        "border-left:3px solid var(--jp-border-color1,#7f7f7f80)"
-    ),
-    "code_inline": (
-        f"{CODE_FONT};padding:0.1em 0.3em;border-radius:4px;color:inherit;"
-        "background-color:var(--jp-cell-editor-background,#7f7f7f1f)"
-    ),
-    "hr": "border:none;border-top:1px solid var(--jp-border-color2,#7f7f7f59);margin:1em 0",
-    "link_open": LINK_STYLE,
-}
 _HEADING_SIZES = {"h1": "1.4em", "h2": "1.25em", "h3": "1.1em"}
 
 
@@ -135,16 +121,12 @@ def _is_valid(url: str) -> bool:
 def _style(state: StateCore) -> None:
     for token in state.tokens:
         _style_token(token)
-        for child in token.children or ():
-            _style_token(child)
 
 
 def _style_token(token: Token) -> None:
-    style = _STYLES.get(token.type)
     if token.type == "heading_open":
-        style = f"{_HEADING};font-size:{_HEADING_SIZES.get(token.tag, '1em')}"
-    if style is not None:
-        token.attrSet("style", style)
+        size = _HEADING_SIZES.get(token.tag, "1em")
+        token.attrSet("style", f"{_HEADING};font-size:{size}")
 
 
 def _render_code(

@@ -12,10 +12,7 @@ import nh3
 
 from dsh_nb.messages import clean_text
 
-__all__ = ["LINK_STYLE", "clean_foreign_html", "clean_html", "escape", "image_html", "is_link"]
-
-LINK_STYLE = "color:var(--jp-content-link-color,inherit);text-decoration:underline"
-"""The style of a link."""
+__all__ = ["clean_foreign_html", "clean_html", "escape", "image_html", "is_link"]
 
 MAX_DEPTH = 100
 """Deepest nesting of tags in HTML from tools: parsing takes the square of the depth."""
@@ -135,7 +132,7 @@ def image_html(url: str, alt: str, *, linked: bool = True) -> str:
     words = escape(f"image: {alt} ({_host(url)})" if alt else f"image ({_host(url)})")
     if not (linked and is_link(url)):
         return words
-    return f'<a href="{escape(url)}" style="{LINK_STYLE}">{words}</a>'
+    return f'<a href="{escape(url)}">{words}</a>'
 
 
 def _host(url: str) -> str:

@@ -14,7 +14,7 @@ from dsh_nb.notebook.parts import EndPart, Part
 from dsh_nb.notebook.prose import to_markdown, to_plain
 from dsh_nb.notebook.results import SMALL
 from dsh_nb.notebook.sanitise import clean_html, escape
-from dsh_nb.notebook.wording import RUNNING, SAVED_WHILE_RUNNING, UNFINISHED
+from dsh_nb.notebook.wording import RUNNING, SAVED_WHILE_RUNNING, UNFINISHED, count
 
 __all__ = ["mimebundle", "to_html", "to_markdown", "to_plain"]
 
@@ -25,19 +25,25 @@ _STYLE = (
 )
 
 
-def mimebundle(parts: Iterable[Part], *, running: bool = False, note: str = "") -> dict[str, str]:
+def mimebundle(
+    parts: Iterable[Part], *, running: bool = False, note: str = "", plain_chars: int | None = None
+) -> dict[str, str]:
     """A turn in the three forms that front ends choose from: HTML, Markdown and plain text.
 
     Args:
         parts: What there is to see of it.
         running: True while it runs; the forms then say how to stop it.
         note: A last line, for what the parts do not know.
+        plain_chars: Longest plain text, where a page is known to show the HTML.
     """
     parts = tuple(parts)
+    plain = to_plain(parts, running=running, note=note)
+    if plain_chars is not None and len(plain) > plain_chars:
+        plain = f"{plain[:plain_chars]}\n… {count(len(plain) - plain_chars, 'more character')}"
     return {
         "text/html": to_html(parts, running=running, note=note),
         "text/markdown": to_markdown(parts, running=running, note=note),
-        "text/plain": to_plain(parts, running=running, note=note),
+        "text/plain": plain,
     }
 
 

@@ -71,7 +71,7 @@ def turns(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFra
         cache_write_tokens  Int64                 as in `steps`
         cost                Float64               US dollars; <NA> when a price is unknown or
                                                   nothing is billed
-        waiting_seconds     Float64               for which a call of it waited for approval, two
+        waiting_seconds     Float64               for which a call of it waited for a person, two
                                                   at once counted once; <NA> while one waits
         ==================  ====================  ================================================
     """

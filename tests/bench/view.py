@@ -24,10 +24,15 @@ from dsh_nb import Agent
 from dsh_nb.messages import BlockEnd, BlockStart, Finish, FinishReason, TextBlock, TextDelta
 
 CHUNKS, SECONDS, CASE = {chunks}, {seconds}, {case!r}
-SENTENCE = "The **quick** fox `jumps` over 13 lazy dogs, and $x^2$ is [a link](https://e.org). "
+SENTENCE = (
+    "The revenue of the second quarter grew by 4.2 percent, which is **less than expected**: "
+    "the stores in the north lost customers, and the column `returns` counts some of them twice. "
+    "Without those rows the growth is about 6 percent, as in the year before. "
+)
+ITEMS = "- the north lost 312 customers\\n- the south won 120\\n- the rest is as it was\\n\\n"
 LINE = "    total = sum(value * 2 for value in numbers if value > 0)  # a comment\\n"
 if CASE == "prose":
-    text = ("## A heading\\n\\n" + SENTENCE * 4 + "\\n\\n- one\\n- two\\n- three\\n\\n") * 1000
+    text = ("## The second quarter\\n\\n" + (SENTENCE * 2 + "\\n\\n") * 3 + ITEMS) * 1000
 elif CASE == "code":
     text = "```python\\n" + LINE * 5000
 else:
@@ -58,7 +63,7 @@ class Steady:
 agent = Agent("a", model=Steady(), save=False)
 """
 RUN = {
-    "hidden": "cpu = time.process_time(); turn = agent.send('Go'); await turn",
+    "hidden": "cpu = time.process_time(); turn = agent.send('Go'); reply = await turn",
     "bare": """
 import anywidget
 class Bare(anywidget.AnyWidget):
@@ -80,9 +85,9 @@ def flush():
 agent.session.listen(hear)
 display(bare)
 await asyncio.sleep(1)
-cpu = time.process_time(); turn = agent.send('Go'); await turn
+cpu = time.process_time(); turn = agent.send('Go'); reply = await turn
 """,
-    "shown": "cpu = time.process_time(); turn = agent('Go'); await turn",
+    "shown": "cpu = time.process_time(); turn = agent('Go'); reply = await turn",
 }
 AFTER = (
     "import json; marks = Steady.marks; print(json.dumps({'cpu': time.process_time() - cpu, "
