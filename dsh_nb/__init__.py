@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dsh_nb.llm.scripted import ScriptedModel
     from dsh_nb.messages import ImageBlock, TextBlock
     from dsh_nb.notebook.agent import Agent
+    from dsh_nb.notebook.load import load, load_all
+    from dsh_nb.notebook.record import Log
+    from dsh_nb.notebook.saved import sessions
     from dsh_nb.notebook.turn import Reply, TurnHandle
     from dsh_nb.session.session import Session
     from dsh_nb.tools.schema import tool
@@ -37,6 +40,7 @@ __all__ = [
     "Context",
     "DshError",
     "ImageBlock",
+    "Log",
     "RecordedModel",
     "Reply",
     "ScriptedModel",
@@ -47,6 +51,9 @@ __all__ = [
     "Tool",
     "ToolExecution",
     "TurnHandle",
+    "load",
+    "load_all",
+    "sessions",
     "tool",
 ]
 
@@ -56,6 +63,7 @@ _HOMES = {
     "Context": "core",
     "DshError": "errors",
     "ImageBlock": "messages",
+    "Log": "notebook.record",
     "RecordedModel": "llm.recorded",
     "Reply": "notebook.turn",
     "ScriptedModel": "llm.scripted",
@@ -66,6 +74,9 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolExecution": "tools.tool",
     "TurnHandle": "notebook.turn",
+    "load": "notebook.load",
+    "load_all": "notebook.load",
+    "sessions": "notebook.saved",
     "tool": "tools.schema",
 }
 
