@@ -6,6 +6,7 @@ Reads: messages, session, llm.protocol, llm.rebuild. Feeds: notebook, testing.
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from dsh_nb.errors import LlmError, RecordingError
@@ -16,6 +17,7 @@ from dsh_nb.messages import (
     Chunk,
     Finish,
     FinishReason,
+    Message,
     ToolSchema,
     UsageChunk,
 )
@@ -29,6 +31,7 @@ from dsh_nb.session.events import (
     TurnReason,
     UsageReport,
 )
+from dsh_nb.session.history import HistoryView
 
 __all__ = ["RecordedModel"]
 
@@ -82,6 +85,7 @@ class RecordedModel:
         self._answers = _answers(log)
         self._pace = pace
         self._next = 0
+        self._compared = _Compared()
 
     @property
     def models(self) -> list[str]:
@@ -112,7 +116,7 @@ class RecordedModel:
     def _take(self, request: ModelRequest) -> StepRequest:
         for position in range(self._next, len(self._requests)):
             step = self._requests[position]
-            difference = _difference(step.request, request)
+            difference = _difference(step.request, request, self._compared)
             if not difference:
                 self._next = position + 1
                 return step
@@ -157,7 +161,48 @@ def _finished(answer: _Answer) -> bool:
     return any(type(chunk) is Finish for _, chunk in answer.chunks)
 
 
-def _difference(recorded: ModelRequest, asked: ModelRequest) -> str:
+class _Count:
+    """A fold that tells one history from another, and from itself after messages were dropped."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def feed(self, message: Message) -> None:
+        self.count += 1
+
+
+class _Compared:
+    """How many messages of two growing histories are known to be the same: each is read once."""
+
+    def __init__(self) -> None:
+        self._folds: tuple[_Count, ...] = ()
+        self._known = 0
+
+    def difference(self, recorded: Sequence[Message], asked: Sequence[Message]) -> str:
+        """What differs first; ``""`` when nothing does."""
+        folds, settled = self._settled(recorded, asked)
+        same = len(folds) == len(self._folds) and all(map(operator.is_, folds, self._folds))
+        known = self._known if same else 0
+        for position in range(known, min(len(recorded), len(asked))):
+            then, now = recorded[position], asked[position]
+            if then != now:
+                return f"message {position} was {_short(then)} and is {_short(now)}"
+        if len(recorded) != len(asked):
+            return f"there were {len(recorded)} messages and are {len(asked)}"
+        self._folds, self._known = folds, settled
+        return ""
+
+    def _settled(
+        self, recorded: Sequence[Message], asked: Sequence[Message]
+    ) -> tuple[tuple[_Count, ...], int]:
+        """What tells the two histories, and how many of their messages will not change."""
+        if not (isinstance(recorded, HistoryView) and isinstance(asked, HistoryView)):
+            return (), 0
+        folds = recorded.folded(self, _Count), asked.folded(self, _Count)
+        return folds, min(len(one) - len(one.open_tail) for one in (recorded, asked))
+
+
+def _difference(recorded: ModelRequest, asked: ModelRequest, compared: _Compared) -> str:
     """What differs first between two requests; ``""`` when nothing does."""
     for field in ("model", "system", "options"):
         then, now = getattr(recorded, field), getattr(asked, field)
@@ -165,12 +210,7 @@ def _difference(recorded: ModelRequest, asked: ModelRequest) -> str:
             return f"{field} was {_short(then)} and is {_short(now)}"
     if recorded.tools != asked.tools:
         return _difference_of_tools(recorded.tools, asked.tools)
-    for position, (then, now) in enumerate(zip(recorded.messages, asked.messages, strict=False)):
-        if then != now:
-            return f"message {position} was {_short(then)} and is {_short(now)}"
-    if len(recorded.messages) != len(asked.messages):
-        return f"there were {len(recorded.messages)} messages and are {len(asked.messages)}"
-    return ""
+    return compared.difference(recorded.messages, asked.messages)
 
 
 def _difference_of_tools(then: Sequence[ToolSchema], now: Sequence[ToolSchema]) -> str:

@@ -34,7 +34,7 @@ from dsh_nb.messages import (
     UsageChunk,
 )
 from dsh_nb.plugins.retry import RetryConfig, retry
-from dsh_nb.session.events import Failure, SessionEvent, TurnEnd, TurnReason
+from dsh_nb.session.events import Failure, SessionEvent, TurnEnd, TurnReason, UserMessage
 from dsh_nb.testing import FakeClock, LogBuilder, TestAgent, running_agent
 
 Drive = Callable[[TestAgent], Awaitable[object]]
@@ -274,6 +274,33 @@ async def test_request_that_differs_does_not_use_the_answer_up() -> None:
         await HI(test)
 
     assert ending(await run(model, drive)) == (None, "")
+
+
+@pytest.mark.parametrize("shown", [tuple, list])
+async def test_old_message_that_a_listener_changed_is_found(shown: Callable[..., Any]) -> None:
+    """Messages that were once the same are not read again, but only of the same history."""
+    log = await recording()
+    model, requests = RecordedModel(log), [step.request for step in rebuild_requests(log)]
+    for request in requests[:2]:
+        await anext(model.stream(request))
+    changed = shown([Message("user", (TextBlock("ho"),)), *requests[2].messages[1:]])
+
+    with pytest.raises(RecordingError, match=r"message 0 was .*'hi'.* and is .*'ho'"):
+        await anext(model.stream(msgspec.structs.replace(requests[2], messages=changed)))
+
+
+async def test_other_history_that_grew_alike_is_read_from_its_beginning() -> None:
+    log = await recording()
+    model, requests = RecordedModel(log), [step.request for step in rebuild_requests(log)]
+    await anext(model.stream(requests[0]))
+    other = [*log]
+    other[0] = msgspec.structs.replace(
+        other[0], data=UserMessage((TextBlock("ho"),), other[0].data.source)
+    )
+    forged = [step.request for step in rebuild_requests(other)]
+
+    with pytest.raises(RecordingError, match=r"message 0 was .*'hi'.* and is .*'ho'"):
+        await anext(model.stream(forged[1]))
 
 
 def test_models_are_those_of_the_recording_in_order() -> None:
