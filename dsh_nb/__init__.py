@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from dsh_nb.llm.scripted import ScriptedModel
     from dsh_nb.messages import ImageBlock, TextBlock
     from dsh_nb.notebook.agent import Agent
+    from dsh_nb.notebook.diff import diff
     from dsh_nb.notebook.load import load, load_all
     from dsh_nb.notebook.record import Log
     from dsh_nb.notebook.saved import sessions
     from dsh_nb.notebook.turn import Reply, TurnHandle
+    from dsh_nb.plugins.ask_user import ask_user
     from dsh_nb.session.session import Session
     from dsh_nb.tools.schema import tool
     from dsh_nb.tools.tool import Tool, ToolExecution
@@ -51,6 +53,8 @@ __all__ = [
     "Tool",
     "ToolExecution",
     "TurnHandle",
+    "ask_user",
+    "diff",
     "load",
     "load_all",
     "sessions",
@@ -74,6 +78,8 @@ _HOMES = {
     "Tool": "tools.tool",
     "ToolExecution": "tools.tool",
     "TurnHandle": "notebook.turn",
+    "ask_user": "plugins.ask_user",
+    "diff": "notebook.diff",
     "load": "notebook.load",
     "load_all": "notebook.load",
     "sessions": "notebook.saved",

@@ -12,7 +12,8 @@
     │   └── DisposedError           the context, fiber or agent is gone
     ├── SessionError            the session log was used wrongly
     │   ├── SessionTakenError       a live session has that id
-    │   └── LogError                a log breaks an invariant
+    │   ├── LogError                a log breaks an invariant
+    │   └── DriftError              a rerun differs from its recording
     ├── LlmError                a model call failed; has a ``code``
     │   ├── NoAdapterError          ``NO_ADAPTER``
     │   ├── DuplicateAdapterError   ``DUPLICATE_ADAPTER``
@@ -33,6 +34,7 @@ __all__ = [
     "ConfigError",
     "ContextError",
     "DisposedError",
+    "DriftError",
     "DshError",
     "DuplicateAdapterError",
     "LlmError",
@@ -112,6 +114,30 @@ class LogError(SessionError):
     def __init__(self, message: str, *, seq: int = -1) -> None:
         super().__init__(message)
         self.seq = seq
+
+
+class DriftError(SessionError):
+    """A rerun differs from its recording.
+
+    Attributes:
+        turn: The turn in which it does.
+        step: The step; 0 when it is in none.
+        what: What differs, in words.
+        expected: What was recorded; ``""`` when nothing was.
+        got: What came this time; ``""`` when nothing did.
+    """
+
+    def __init__(
+        self, turn: int, step: int, what: str, expected: str, got: str, changes: str = ""
+    ) -> None:
+        place = f"turn {turn}, step {step}" if step else f"turn {turn}"
+        lines = [f"{place}: {what} differs from the recording", changes]
+        super().__init__("\n".join(filter(None, lines)))
+        self.turn = turn
+        self.step = step
+        self.what = what
+        self.expected = expected
+        self.got = got
 
 
 class LlmError(DshError):

@@ -16,6 +16,7 @@ from dsh_nb.agent.prompt import SYSTEM_PROMPT, SystemPrompt
 from dsh_nb.agent.registry import AGENTS, AgentRegistry
 from dsh_nb.core import Context, Plugin, Service, ServiceKey
 from dsh_nb.llm.service import LLM, LlmService
+from dsh_nb.messages import JsonObject
 from dsh_nb.session.events import SessionEvent
 from dsh_nb.session.store import SESSIONS, SessionStore
 from dsh_nb.tools.registry import TOOLS, ToolRegistry
@@ -94,6 +95,7 @@ class AgentLoop(Service):
         *,
         session_id: str | None = None,
         seed: Iterable[SessionEvent] = (),
+        header: JsonObject | None = None,
     ) -> LoopAgent:
         """A new live agent.
 
@@ -102,6 +104,7 @@ class AgentLoop(Service):
             options: What it is told.
             session_id: Id of its session; the agent's own by default.
             seed: Events that its session begins with.
+            header: Metadata of its session, for example whose fork it is.
 
         Raises:
             AgentTakenError: A live agent has that id. Nothing was created.
@@ -111,7 +114,7 @@ class AgentLoop(Service):
         agents = ctx.get(AGENTS)
         agents.check_free(id)
         sessions, prompt = ctx.get(SESSIONS), ctx.get(SYSTEM_PROMPT)
-        session = sessions.create(session_id or id, seed, ctx=ctx)
+        session = sessions.create(session_id or id, seed, header=header, ctx=ctx)
         harness = Harness(ctx, ctx.get(LLM), sessions, prompt, ctx.get(TOOLS), agents)
         agent = LoopAgent(id, session, harness, given)
         if given.system_prompt:

@@ -48,9 +48,9 @@ async def step_request(turn: Turn) -> ModelRequest:
             code="NO_MODEL",
         )
     rewritten = request.messages is not assembled.messages
+    _log_header(turn, request)
     if not rewritten:  # what was injected during the assembly belongs to this request
         request = msgspec.structs.replace(request, messages=session.messages)
-    _log_header(turn, request)
     if rewritten:
         messages = tuple(request.messages)
         turn.log("request/messages", RequestMessages(turn.number, turn.step, messages))

@@ -17,6 +17,7 @@ from dsh_nb.core.scope import running_loop
 from dsh_nb.errors import AgentError
 from dsh_nb.llm.protocol import Adapter
 from dsh_nb.messages import JsonObject, Source
+from dsh_nb.notebook.branches import Branches, ToolLike
 from dsh_nb.notebook.compose import (
     DEFAULT_MODEL,
     DEMO,
@@ -46,8 +47,6 @@ from dsh_nb.tools.tool import Tool
 
 __all__ = ["DEFAULT_MODEL", "Agent", "live_agents"]
 
-ToolLike = Tool | Callable[..., Any]  # Any: a tool may return whatever it likes
-
 _live: dict[str, Agent] = {}
 
 
@@ -56,7 +55,7 @@ def live_agents() -> dict[str, Agent]:
     return dict(_live)
 
 
-class Agent(Decisions, NotebookRecord):
+class Agent(Branches, Decisions, NotebookRecord):
     """An agent in a notebook. Call it to start a turn, await the call for the reply.
 
     Making an agent of a taken id disposes the former one, as a re-run cell wants; a new session
@@ -177,9 +176,12 @@ class Agent(Decisions, NotebookRecord):
                 options=dict(made_of.options),
             )
             self._agent = self.ctx.get(AGENT_LOOP).create(
-                id, given, session_id=begun.session_id, seed=begun.events
+                id,
+                given,
+                session_id=begun.session_id,
+                seed=begun.events,
+                header={"agent": id, **begun.header},
             )
-            self.session.header.update({"agent": id, **begun.header})
         except BaseException:
             unwind(self.ctx)
             raise
@@ -231,6 +233,14 @@ class Agent(Decisions, NotebookRecord):
     def stop(self, reason: str | None = None) -> None:
         """Stop the running turn; nothing happens when idle. Safe from any thread."""
         self._agent.abort(reason)
+
+    def continue_turn(self) -> None:
+        """Ask the model again without saying anything, for example after a fork before a call.
+
+        The turn is not shown by itself; `view` and the tables show it.
+        """
+        self._bind()
+        self._agent.continue_turn()
 
     def view(self) -> LivePanel:
         """The whole session as a live panel with a box to say the next thing.
@@ -322,6 +332,12 @@ class Agent(Decisions, NotebookRecord):
         turns = f"{self.session.turn} turn{'' if self.session.turn == 1 else 's'}"
         said = (f"**Agent** `{self.id}`", self.status, f"model `{self.model}`", turns)
         return " · ".join([*said, f"tools: {tools}"])
+
+    def _log(self) -> Session:
+        return self.session
+
+    def _taken(self) -> dict[str, Agent]:
+        return live_agents()
 
     def _start(self, said: Said, *, show: bool) -> TurnHandle:
         check_cell()

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from dsh_nb.messages import clean_text
-from dsh_nb.notebook.highlight import CODE_FONT, code_html
+from dsh_nb.notebook.highlight import code_html
 from dsh_nb.notebook.maths import maths_plugin
 from dsh_nb.notebook.sanitise import clean_html, image_html, is_link
 

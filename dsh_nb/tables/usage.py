@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dsh_nb.session.events import RequestHeader, SessionEvent, UsageReport
+from dsh_nb.session.fork import inherited_events
 from dsh_nb.tables.bill import price_of
 from dsh_nb.tables.frame import frame_of, name_of
 
@@ -39,7 +40,8 @@ def usage(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFra
 
     Args:
         log: A live session or any iterable of its events.
-        session: Id of the session; that of `log` by default.
+        session: Id of the session; that of `log` by default. What a fork took over from its
+            parent was billed there and is not in the fork's table.
 
     Returns:
         A frame of shape ``(n_reports, 12)``; an empty log gives the same columns and dtypes. The
@@ -65,11 +67,12 @@ def usage(log: Iterable[SessionEvent], session: str | None = None) -> pd.DataFra
     columns: dict[str, list[Any]] = {name: [] for name in USAGE_COLUMNS if name != "session"}
     add = [column.append for column in columns.values()]
     requested = None
+    inherited = inherited_events(log)
     for event in log:
         data = event.data
         if isinstance(data, RequestHeader):
             requested = data.model
-        elif isinstance(data, UsageReport):
+        elif isinstance(data, UsageReport) and event.seq >= inherited:
             for append, value in zip(add, _row(data, requested), strict=True):
                 append(value)
     return frame_of(columns, USAGE_COLUMNS, name_of(log, session))

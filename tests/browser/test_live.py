@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbconvert
 import pytest
@@ -320,6 +321,13 @@ async def flood(seconds):
     assert "1 step" in text
 
 
+def converted(notebook: Path) -> tuple[str, str]:
+    """A saved notebook as HTML and as Markdown."""
+    make: list[Any] = [nbconvert.HTMLExporter, nbconvert.MarkdownExporter]  # Any: not typed
+    html, markdown = [exporter().from_filename(str(notebook))[0] for exporter in make]
+    return html, markdown
+
+
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"
     "<svg onload=alert(3)></svg><iframe src='http://evil.example/i'></iframe>"
@@ -352,10 +360,12 @@ def broken(url: str) -> str:
 def guarded(url: str) -> str:
     return hostile
 
-markdown = hostile + "\\n\\n![i](http://evil.example/m.png) [l](javascript:alert(6))\\n\\n```html\\n"
+link = "![i](http://evil.example/m.png) [l](javascript:alert(6))"
+markdown = hostile + "\\n\\n" + link + "\\n\\n```html\\n"
 markdown += hostile + "\\n```\\n\\n| a |\\n|---|\\n| " + hostile + " |\\n"
+first = [call("fetch", url=hostile), call("broken", url=hostile)]
 steps = [
-    [think(markdown), say(markdown), call("fetch", url=hostile), call("broken", url=hostile)],
+    [think(markdown), say(markdown), *first],
     [call("<img/src=x/onerror=alert(7)>", url=hostile), call("guarded", url=hostile)],
     [call("ask_user", question=hostile, options=[hostile, "b"])],
     [say(markdown), pause(2), say("The end.")],
@@ -402,8 +412,7 @@ agent = Agent("a", model=ScriptedModel(["Some **bold** words, and the $x^2$ end.
     one.save()
     saved = json.loads((one.folder / "saved.ipynb").read_text(encoding="utf-8"))
     bundles = [set(output["data"]) for output in saved["cells"][1]["outputs"]]
-    exported = nbconvert.HTMLExporter().from_filename(one.folder / "saved.ipynb")[0]
-    markdown = nbconvert.MarkdownExporter().from_filename(one.folder / "saved.ipynb")[0]
+    exported, markdown = converted(one.folder / "saved.ipynb")
     one.open("saved.ipynb")
 
     assert bundles == [{"text/html", "text/markdown", "text/plain"}]

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dsh_nb.messages import JsonObject
 from dsh_nb.notebook.kernel import interrupt_main_thread, on_subshell
 
-__all__ = ["Intents", "Steered"]
+__all__ = ["Intents", "Scrubbed", "Steered", "SteeredAgent"]
 
 BLOCKED_SECONDS = 0.2
 """A loop that has not taken a stop by then is blocked by code that does not await."""
@@ -25,8 +25,8 @@ REMEMBERED = 1_000
 log = logging.getLogger("dsh_nb")
 
 
-class Steered(Protocol):
-    """What a view steers; each method is safe from any thread."""
+class SteeredAgent(Protocol):
+    """What a view of turns steers; each method is safe from any thread."""
 
     def steer(self, said: str) -> object:
         """Say something to the running turn."""
@@ -47,6 +47,17 @@ class Steered(Protocol):
 
     def decline(self, *, id: str | None = None) -> bool:
         """Leave a question without an answer."""
+
+
+@runtime_checkable
+class Scrubbed(Protocol):
+    """What a view of a replay steers; safe from any thread."""
+
+    def scrub(self, wish: Mapping[str, Any]) -> None:  # Any: JSON of a page
+        """Do what a control of the replay stands for."""
+
+
+Steered = SteeredAgent | Scrubbed
 
 
 class Intents:
@@ -117,26 +128,29 @@ class Intents:
                 return {}
             case {"do": "pin"}:
                 return {}
-        return self._wish(content)
+        if isinstance(self._steered, Scrubbed):
+            self._steered.scrub(content)
+            return {}
+        return self._wish(self._steered, content)
 
-    def _wish(self, content: Mapping[str, Any]) -> JsonObject:
+    def _wish(self, steered: SteeredAgent, content: Mapping[str, Any]) -> JsonObject:
         match content:
             case {"do": "stop"}:
                 return self._stop()
             case {"do": "steer", "text": str(text)}:
-                return {"id": self._steered.steer(text)}
+                return {"id": steered.steer(text)}
             case {"do": "send", "text": str(text)}:
-                self._steered.send(text)
+                steered.send(text)
                 return {}
             case {"do": "approve", "ask": str(ask)}:
                 remember, changed = content.get("remember", False), content.get("arguments")
-                return {"done": self._steered.approve(ask, arguments=changed, remember=remember)}
+                return {"done": steered.approve(ask, arguments=changed, remember=remember)}
             case {"do": "deny", "ask": str(ask)}:
-                return {"done": self._steered.deny(str(content.get("reason") or ""), id=ask)}
+                return {"done": steered.deny(str(content.get("reason") or ""), id=ask)}
             case {"do": "answer", "question": str(question), "text": str(text)}:
-                return {"done": self._steered.answer(text, id=question)}
+                return {"done": steered.answer(text, id=question)}
             case {"do": "decline", "question": str(question)}:
-                return {"done": self._steered.decline(id=question)}
+                return {"done": steered.decline(id=question)}
         return {"error": f"the view sent {content.get('do')!r}, which this kernel does not know"}
 
     def _stop(self) -> JsonObject:

@@ -9,6 +9,10 @@ const SLICE_OPS = 20; // painted in one go
 const SLICE_MS = 12; // of painting between two frames
 const SPOKEN_CHARS = 400; // longest piece of a block that is announced
 const FOLLOW_PX = 60; // so near to its end a reader is taken to follow the text
+const DESK_MS = 600; // a kernel that has not said by then what it shows is blocked: Stop must be there
+const SHORT_MS = 60_000; // a session that took less is told in tenths of a second
+const MOVE_MS = 60; // between two wishes that move a replay
+const HELD_MS = 400; // so long after it was moved a slider is where the reader has put it
 
 /**
  * What a view knows: parts, each with a frame and blocks of HTML. It touches no document.
@@ -81,6 +85,16 @@ export function seconds(ms) {
 }
 
 // -- the document ---------------------------------------------------------------------------
+
+/** A time as a clock shows it: `12:05`, `1:02:05`, `3 d 1:02:05`; with tenths where all is `short`. */
+export function clock(ms, short) {
+  if (short) return `${(Math.max(0, ms) / 1000).toFixed(1)} s`;
+  const whole = Math.max(0, Math.floor(ms / 1000));
+  const [days, hours, minutes] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
+  const padded = (number) => String(number).padStart(2, "0");
+  const start = days || hours ? `${days ? `${days} d ` : ""}${hours}:${padded(minutes)}` : minutes;
+  return `${start}:${padded(whole % 60)}`;
+}
 
 /** An element with properties and children; text is only ever set as text. */
 function make(tag, properties = {}, ...children) {
@@ -181,9 +195,9 @@ function scrollerOf(element) {
 
 /** The blocks of the page in the document. */
 class Paper {
-  /** @param {Page} page @param {HTMLElement} log @param {(text: string) => void} say */
-  constructor(page, log, say) {
-    this.page = page;
+  /** @param {HTMLElement} log @param {(text: string) => void} say */
+  constructor(log, say) {
+    this.page = new Page(); // as far as it is painted: what came later waits in a queue
     this.log = log;
     this.say = say;
     /** @type {HTMLElement[]} */
@@ -196,10 +210,11 @@ class Paper {
     const dirty = new Set();
     for (const op of ops) {
       const [kind, position] = op;
+      this.page.fold(op);
       if (kind === "cut") this.cut(position);
       else if (kind === "part") this.frame(position, op[2]);
       else if (kind === "trim") this.trim(position, op[2]);
-      else if (kind === "add") this.add(op);
+      else if (kind === "add" && !dirty.has(`${position} ${op[2]}`)) this.add(op);
       else dirty.add(`${position} ${op[2]}`);
     }
     for (const key of dirty) this.block(...key.split(" ").map(Number));
@@ -331,7 +346,8 @@ class Controls {
     const again = () => {
       if (sent) silent();
       // The kernel does an intent once, however often it hears of it; its answer may get lost.
-      if (sent++ < MOST_SENT && !this.closed) this.widget.send(message);
+      this.widget.send(message);
+      if (++sent === MOST_SENT || this.closed) clearInterval(timer);
     };
     const timer = setInterval(again, SILENT_MS);
     again();
@@ -480,7 +496,6 @@ class Desk {
 
   close() {
     clearInterval(this.timer);
-    this.controls.close();
   }
 }
 
@@ -554,6 +569,149 @@ function questionCard(desk, question) {
   return element;
 }
 
+// -- a replay ---------------------------------------------------------------------------------
+
+const STRIDES = { turn: "Page up, Page down", step: "Shift+arrows", event: "arrows" };
+
+/** The controls of a replay: it plays, it goes by event, step and turn, and it can be dragged. */
+class Scrubber {
+  constructor(page, controls) {
+    this.page = page;
+    this.controls = controls;
+    this.skew = 0;
+    this.wishes = new Map(); // not sent yet; the newest of a kind stands for those before it
+    this.sending = false;
+    this.movedAt = 0; // when the reader moved the slider
+    this.tallest = 0; // of the log, in pixels
+    this.onLive = () => this.lost();
+    controls.widget.on("comm_live_update", this.onLive);
+    this.button("play", "Play", "Play or pause (space)", () => this.toggle());
+    this.steps = Object.entries(STRIDES).map(([by, keys]) => this.stride(by, keys));
+    this.speed = make("select", { title: "Speed", "aria-label": "Speed", onchange: () => this.wish({ speed: Number(this.speed.value) }) });
+    this.skips = make("input", { type: "checkbox", onchange: () => this.wish({ skip: this.skips.checked }) });
+    const skips = make("label", { className: "dsh-check", title: "A wait of more than two seconds takes two seconds" }, this.skips, " skip waits");
+    this.button("leave", "Close", "Leaves the whole transcript here, which needs no kernel", () => this.wish({ close: true }));
+    this.slider = make("input", { type: "range", step: 1, className: "dsh-slider", "aria-label": "Position, in events", oninput: () => this.drag() });
+    this.marks = make("div", { className: "dsh-marks", "aria-hidden": "true" });
+    this.place = make("span", { className: "dsh-words" });
+    this.time = make("span", { className: "dsh-words" });
+    this.note = make("span", { className: "dsh-note", role: "status" });
+    const track = make("div", { className: "dsh-track" }, this.slider, this.marks);
+    this.element = make("div", { className: "dsh-deck", role: "group", "aria-label": "Replay" },
+      make("div", { className: "dsh-buttons" }, this.play, ...this.steps, make("span", { className: "dsh-gap" }), this.speed, skips, this.leave),
+      track,
+      make("div", { className: "dsh-buttons" }, this.place, this.note, this.time),
+    );
+  }
+
+  button(name, textContent, title, onclick) {
+    this[name] = make("button", { type: "button", className: `dsh-${name}`, textContent, title, onclick });
+  }
+
+  /** A pair of buttons around the name of what they step over. */
+  stride(by, keys) {
+    const one = (step, sign, word) =>
+      make("button", { type: "button", textContent: sign, title: `${word} ${by} (${keys})`, "aria-label": `${word} ${by}`, onclick: () => this.wish({ step, by }) });
+    return make("span", { className: "dsh-stride" }, one(-1, "\u2039", "Previous"), make("span", {}, by), one(1, "\u203a", "Next"));
+  }
+
+  /** Without its kernel a replay stands still. */
+  lost() {
+    if (this.controls.widget.comm_live !== false) return;
+    for (const field of this.element.querySelectorAll("button, input, select")) field.disabled = true;
+    this.note.textContent = "Its kernel is gone: run the cell again.";
+  }
+
+  /** The newest of what the kernel says. */
+  paint() {
+    const at = this.page.status.replay;
+    if (this.speed.options.length !== at.speeds.length) {
+      this.speed.replaceChildren(...at.speeds.map((speed) => make("option", { value: speed, textContent: `${speed}\u00d7` })));
+    }
+    this.play.textContent = at.playing ? "Pause" : "Play";
+    this.play.dataset.playing = String(at.playing);
+    if (!this.wishes.size) {
+      this.speed.value = String(at.speed);
+      this.skips.checked = at.skips;
+    }
+    Object.assign(this.slider, { min: at.first, max: at.last });
+    if (Date.now() > this.movedAt + HELD_MS) this.slider.value = at.at;
+    const part = (position) => (at.last > at.first ? (position - at.first) / (at.last - at.first) : 1);
+    this.slider.style.setProperty("--dsh-part", part(Number(this.slider.value)));
+    if (this.marks.childElementCount !== at.marks.length) {
+      this.marks.replaceChildren(...at.marks.map((mark) => make("i", { style: `--dsh-part: ${part(mark)}` })));
+    }
+    const number = (count) => count.toLocaleString("en");
+    const turn = at.turn ? `turn ${number(at.turn)} of ${number(at.turns)}` : "";
+    const where = [turn, at.step ? `step ${number(at.step)}` : ""].filter(Boolean).join(", ");
+    this.place.textContent = [`event ${number(at.at)} of ${number(at.last)}`, where, at.type].filter(Boolean).join(" \u00b7 ");
+    const all = at.ended - at.began;
+    const short = all < SHORT_MS;
+    this.time.textContent = `${clock(at.clock - at.began, short)} of ${clock(all, short)}`;
+    this.slider.setAttribute("aria-valuetext", `${this.place.textContent}, ${this.time.textContent}`);
+  }
+
+  /** After the blocks were painted: how long calls ran then, by the clock of the log. What is below
+   * the replay does not jump about: it keeps the height that it once had. */
+  painted(log) {
+    log.style.minHeight = `${(this.tallest = Math.max(this.tallest, log.offsetHeight))}px`;
+    const now = this.page.status.replay.clock;
+    for (const place of log.querySelectorAll("[data-since]")) {
+      const began = Number(place.dataset.since);
+      if (Number.isFinite(began)) place.textContent = seconds(now - began);
+    }
+  }
+
+  toggle() {
+    this.wish({ play: !this.page.status.replay?.playing });
+  }
+
+  drag() {
+    this.movedAt = Date.now();
+    this.wish({ seek: Number(this.slider.value) });
+  }
+
+  /** Keys work wherever the focus is in the replay, but where they have a meaning of their own. */
+  key(event) {
+    const { key, target, shiftKey } = event;
+    const own = target.closest("button, select, summary, a, [type=checkbox]");
+    const reading = target.closest(".dsh-log");
+    const last = this.page.status.replay?.last;
+    let what = null;
+    if (key === " " && !own) what = { play: !this.page.status.replay?.playing };
+    else if (target.localName === "select") return;
+    else if (key === "ArrowLeft" || key === "ArrowRight") what = { step: key === "ArrowLeft" ? -1 : 1, by: shiftKey ? "step" : "event" };
+    else if (reading) return;
+    else if (key === "PageUp" || key === "PageDown") what = { step: key === "PageUp" ? -1 : 1, by: "turn" };
+    else if (key === "Home" || key === "End") what = { seek: key === "Home" ? 0 : last };
+    if (!what) return;
+    event.preventDefault();
+    this.movedAt = 0;
+    this.wish(what);
+  }
+
+  /** Tell the kernel, one at a time: a drag or a held key sends only where it has come to. */
+  async wish(what) {
+    const kind = [Object.keys(what)[0], what.by].join(" ");
+    const before = this.wishes.get(kind);
+    this.wishes.set(kind, before && what.step ? { ...what, step: before.step + what.step } : what);
+    if (this.sending) return;
+    this.sending = true;
+    while (this.wishes.size && this.controls.widget.comm_live !== false) {
+      const [first, next] = this.wishes.entries().next().value;
+      this.wishes.delete(first);
+      const answer = await this.controls.send({ do: "replay", ...next }, () => (this.note.textContent = "The kernel is busy; this waits for it."));
+      this.note.textContent = answer.error ?? "";
+      await new Promise((resolve) => setTimeout(resolve, MOVE_MS));
+    }
+    this.sending = false;
+  }
+
+  close() {
+    this.controls.widget.off("comm_live_update", this.onLive);
+  }
+}
+
 // -- the widget -------------------------------------------------------------------------------
 
 async function render({ model, el }) {
@@ -568,9 +726,8 @@ async function render({ model, el }) {
     voice.append(make("p", {}, text.slice(0, SPOKEN_CHARS)));
     while (voice.children.length > 20) voice.firstChild.remove();
   };
-  const desk = new Desk(page, controls, panel);
-  const paper = new Paper(page, log, say);
-  const root = make("div", { className: "dsh-view mathjax_ignore tex2jax_ignore" }, log, desk.element, voice);
+  const paper = new Paper(log, say);
+  const root = make("div", { className: "dsh-view mathjax_ignore tex2jax_ignore" }, log, voice);
   root.dataset.panel = String(panel);
   root.addEventListener("click", ({ target }) => {
     const details = target.closest?.("summary")?.parentElement;
@@ -578,6 +735,26 @@ async function render({ model, el }) {
   });
   el.append(root);
 
+  let desk = null;
+  const keys = (event) => {
+    if (!root.contains(event.target) || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.stopPropagation();
+    desk.key(event);
+  };
+  const furnish = () => {
+    const isReplay = Boolean(page.status.replay);
+    if (desk && desk instanceof Scrubber === isReplay) return;
+    desk?.close();
+    desk?.element.remove();
+    desk = isReplay ? new Scrubber(page, controls) : new Desk(page, controls, panel);
+    root.insertBefore(desk.element, isReplay ? log : voice);
+    if (!isReplay) return;
+    log.tabIndex = 0;
+    root.dataset.replay = "true";
+    // Before the notebook hears them: there, `d d` on a button deletes the cell. Ctrl+S still saves.
+    window.addEventListener("keydown", keys, true);
+  };
+  const waiting = setTimeout(furnish, DESK_MS);
   let asking = null;
   const ask = () => {
     controls.send({ do: "hello" });
@@ -586,22 +763,26 @@ async function render({ model, el }) {
   };
   const queue = [];
   const work = () => {
-    const follow = following(root, log, panel);
+    const { replay } = page.status;
+    const follow = following(root, log, panel, replay && !replay.playing);
     const until = performance.now() + SLICE_MS;
     while (queue.length && performance.now() < until) paper.paint(queue.shift());
     if (queue.length) requestAnimationFrame(work);
     else if (page.status.state === "ended") paper.announce(true);
+    desk.painted?.(log);
     follow();
   };
   const take = (message) => {
     const ops = page.take(message, view);
     if (ops === null) return ask();
     if (message.nudge || (!ops.length && !message.status)) return;
+    furnish();
     desk.skew = message.now - Date.now();
     desk.paint(say);
     // A long session is painted in slices, so that the page stays quick.
     const idle = queue.length === 0;
-    for (let start = 0; start < ops.length; start += SLICE_OPS) queue.push({ ops: ops.slice(start, start + SLICE_OPS), quiet: message.to !== undefined });
+    const quiet = message.to !== undefined || page.status.replay?.playing === false;
+    for (let start = 0; start < ops.length; start += SLICE_OPS) queue.push({ ops: ops.slice(start, start + SLICE_OPS), quiet });
     if (idle) work();
   };
   model.on("msg:custom", take);
@@ -610,15 +791,18 @@ async function render({ model, el }) {
   return () => {
     model.off("msg:custom", take);
     clearTimeout(asking);
+    clearTimeout(waiting);
+    window.removeEventListener("keydown", keys, true);
     controls.send({ do: "gone" });
-    desk.close();
+    controls.close();
+    desk?.close();
   };
 }
 
 /** Whether the reader is at the end now; the result scrolls there again when they were. */
-function following(root, log, panel) {
+function following(root, log, panel, always) {
   if (panel) {
-    const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - FOLLOW_PX;
+    const atEnd = always || log.scrollTop + log.clientHeight >= log.scrollHeight - FOLLOW_PX;
     return () => {
       if (atEnd) log.scrollTop = log.scrollHeight;
     };

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from dsh_nb.errors import AgentError
+from dsh_nb.errors import AgentError, DriftError
 from dsh_nb.messages import JsonObject
-from dsh_nb.plugins.rerun.drift import DriftError
 from dsh_nb.plugins.rerun.driven import Driven
 from dsh_nb.plugins.rerun.exact import ExactRerun
 from dsh_nb.plugins.rerun.experiment import Experiment, inputs_of

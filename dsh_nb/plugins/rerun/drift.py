@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dsh_nb.errors import SessionError
+from dsh_nb.errors import DriftError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.messages import Source, text_of
 from dsh_nb.session.events import (
@@ -23,32 +23,15 @@ from dsh_nb.session.events import (
     TurnReason,
 )
 
-__all__ = ["DriftError", "event_drift", "request_drift", "same"]
+__all__ = ["drift", "event_drift", "request_drift", "same"]
 
 _MOST_LINES = 24
 _MOST_CHARS = 200
 
 
-class DriftError(SessionError):
-    """A rerun differs from its recording.
-
-    Attributes:
-        turn: The turn in which it does.
-        step: The step; 0 when it is in none.
-        what: What differs, in words.
-        expected: What was recorded; ``""`` when nothing was.
-        got: What came this time; ``""`` when nothing did.
-    """
-
-    def __init__(self, turn: int, step: int, what: str, expected: str, got: str) -> None:
-        place = f"turn {turn}, step {step}" if step else f"turn {turn}"
-        lines = [*_changes(expected, got)]
-        super().__init__("\n".join([f"{place}: {what} differs from the recording", *lines]))
-        self.turn = turn
-        self.step = step
-        self.what = what
-        self.expected = expected
-        self.got = got
+def drift(turn: int, step: int, what: str, expected: str, got: str) -> DriftError:
+    """The error that says what differs, with the lines that do."""
+    return DriftError(turn, step, what, expected, got, "\n".join(_changes(expected, got)))
 
 
 def same(recorded: SessionEvent, now: SessionEvent) -> bool:
@@ -69,7 +52,7 @@ def event_drift(
         what = "what happens next"
     turn = getattr(one.data, "turn", place[0])
     step = getattr(one.data, "step", place[1] if turn == place[0] else 0)
-    return DriftError(turn, step, what, _text(recorded), _text(now))
+    return drift(turn, step, what, _text(recorded), _text(now))
 
 
 def request_drift(
@@ -79,17 +62,17 @@ def request_drift(
     for field in ("model", "system", "options"):
         then, new = getattr(recorded, field), getattr(now, field)
         if then != new:
-            return DriftError(*place, f"the {field} of the request", _shown(then), _shown(new))
+            return drift(*place, f"the {field} of the request", _shown(then), _shown(new))
     if recorded.tools != now.tools:
         old, new = ([_shown(one) for one in request.tools] for request in (recorded, now))
-        return DriftError(*place, "what the request says of tools", "\n".join(old), "\n".join(new))
+        return drift(*place, "what the request says of tools", "\n".join(old), "\n".join(new))
     for position, (then, new) in enumerate(zip(recorded.messages, now.messages, strict=False)):
         if then != new:
             what = f"message {position} of the request"
-            return DriftError(*place, what, _shown(then), _shown(new))
+            return drift(*place, what, _shown(then), _shown(new))
     if len(recorded.messages) != len(now.messages):
         what = "the number of messages in the request"
-        return DriftError(*place, what, str(len(recorded.messages)), str(len(now.messages)))
+        return drift(*place, what, str(len(recorded.messages)), str(len(now.messages)))
     return None
 
 

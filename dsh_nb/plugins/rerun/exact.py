@@ -22,12 +22,12 @@ from dsh_nb.agent.protocol import (
     StepResult,
 )
 from dsh_nb.core import Proceed, ProceedPipe
-from dsh_nb.errors import RecordingError, ToolError
+from dsh_nb.errors import DriftError, RecordingError, ToolError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.recorded import RecordedModel
 from dsh_nb.llm.service import LLM_STREAM
 from dsh_nb.messages import Chunk, FinishReason, JsonObject
-from dsh_nb.plugins.rerun.drift import DriftError, event_drift, request_drift, same
+from dsh_nb.plugins.rerun.drift import event_drift, request_drift, same
 from dsh_nb.plugins.rerun.driven import Driven
 from dsh_nb.plugins.rerun.recorded_tools import recorded_tools
 from dsh_nb.plugins.rerun.recording import Compared, Recording, Stop
