@@ -9,12 +9,13 @@ KEYS := API_KEY AUTH_TOKEN BASE_URL PROFILE IDENTITY_TOKEN IDENTITY_TOKEN_FILE
 NO_KEY := env $(addprefix -u ANTHROPIC_,$(KEYS))
 NBCONVERT = $(BIN)/jupyter-nbconvert --log-level=WARN --output-dir=build
 
-.PHONY: help demo lab test bench api clean chromium
+.PHONY: help demo lab test soak bench api clean chromium
 
 help:
 	@echo "make demo   run the quickstart notebook, without a key, into build/"
 	@echo "make lab    open the quickstart notebook in JupyterLab"
 	@echo "make test   run every check"
+	@echo "make soak   kill writing processes a thousand times and resume; KILLS=n for other counts"
 	@echo "make bench  run the benchmarks; ARGS='...' are passed on"
 	@echo "make api    write tests/public_api.txt anew"
 	@echo "make clean  remove what was made"
@@ -31,6 +32,9 @@ lab: $(VENV)/.lab
 
 test: $(VENV)/.dev chromium
 	PATH="$(BIN):$$PATH" scripts/check
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.plugins.crash --kills $(or $(KILLS),1000)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(ARGS)

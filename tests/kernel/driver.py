@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -261,12 +262,24 @@ class Page:
 
 
 @contextmanager
-def kernel(ipykernel: str | None = None) -> Iterator[Kernel]:
-    """A fresh kernel of this environment, or of another version of ipykernel."""
+def kernel(ipykernel: str | None = None, folder: Path | None = None) -> Iterator[Kernel]:
+    """A fresh kernel.
+
+    Args:
+        ipykernel: Another version of ipykernel than that of this environment.
+        folder: Where it works; a folder of its own by default.
+    """
+    with TemporaryDirectory() as own:
+        yield from _kernel(ipykernel, folder or Path(own))
+
+
+def _kernel(ipykernel: str | None, folder: Path) -> Iterator[Kernel]:
     process = KernelManager(kernel_name="python3")
     path = [] if ipykernel is None else [str(_overlay(ipykernel))]
     known = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
-    process.start_kernel(env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, *known])})
+    process.start_kernel(
+        cwd=str(folder), env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, *known])}
+    )
     client = process.blocking_client()
     client.start_channels()
     try:
