@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -39,12 +39,14 @@ def asking() -> ScriptedModel:
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+async def in_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[None]:
     monkeypatch.chdir(tmp_path)
     runs.clear()
     yield
     for agent in live_agents().values():
-        agent.dispose()
+        await agent.dispose()
 
 
 async def test_fork_goes_on_from_before_a_turn_and_leaves_its_parent_alone() -> None:
