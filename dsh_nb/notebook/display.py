@@ -1,6 +1,7 @@
 """A turn shown in its cell by display updates, which ends as a static transcript.
 
-Reads: notebook.kernel, notebook.transcript, notebook.static. Feeds: notebook.turn.
+Reads: notebook.kernel, notebook.parts, notebook.prose, notebook.static, notebook.transcript.
+Feeds: notebook.live.turn, notebook.turn.
 """
 
 from __future__ import annotations
@@ -8,17 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 import time
 from collections.abc import Mapping
 
 from dsh_nb.notebook.kernel import publish
+from dsh_nb.notebook.parts import Part, TextPart, ThinkingPart, ToolPart
+from dsh_nb.notebook.prose import plain_part
 from dsh_nb.notebook.static import mimebundle
 from dsh_nb.notebook.transcript import TurnTranscript
 
-__all__ = ["TurnDisplay"]
+__all__ = ["TerminalDisplay", "TurnDisplay"]
 
 SHARE = 20
 """An update may take a twentieth of the time: a long transcript is painted less often."""
+
+TERMINAL_SECONDS = 0.3
+"""Between two looks at what can be printed."""
 
 PLAIN_CHARS = 2_000
 """Longest plain text beside HTML that a page is known to show; each form is saved."""
@@ -98,3 +105,45 @@ class TurnDisplay:
                 publish(bundle | self._also if running else bundle, id, update=True)
         except Exception:  # what is shown must not end what runs
             log.exception("showing a turn failed")
+
+
+class TerminalDisplay:
+    """A turn in a terminal: each part is printed when it is finished; nothing is printed twice."""
+
+    def __init__(self, transcript: TurnTranscript, loop: asyncio.AbstractEventLoop) -> None:
+        self._transcript = transcript
+        self._loop = loop
+        self._printed = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def changed(self) -> None:
+        """Print what is finished, soon."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(TERMINAL_SECONDS, self._print)
+
+    def announce(self, note: str) -> None:
+        """Print what is finished at once."""
+        self._print()
+
+    def finish(self) -> None:
+        """Print the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._print()
+
+    def _print(self) -> None:
+        self._timer = None
+        for part in self._transcript.parts()[self._printed :]:
+            if not self._transcript.ended and _goes_on(part):
+                return
+            self._printed += 1
+            text = plain_part(part)
+            if text:
+                sys.stdout.write(f"{text}\n\n")
+        sys.stdout.flush()
+
+
+def _goes_on(part: Part) -> bool:
+    if isinstance(part, ToolPart):
+        return not part.settled
+    return isinstance(part, (TextPart, ThinkingPart)) and part.open

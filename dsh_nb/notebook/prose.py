@@ -46,7 +46,7 @@ from dsh_nb.notebook.wording import (
     strip_controls,
 )
 
-__all__ = ["to_markdown", "to_plain"]
+__all__ = ["plain_part", "to_markdown", "to_plain"]
 
 MAX_ARGUMENTS = 200
 MAX_THINKING = 200
@@ -71,6 +71,11 @@ def to_plain(parts: Iterable[Part], *, running: bool = False, note: str = "") ->
     """A turn as plain text; what would steer a terminal is left out."""
     stop = f"{RUNNING} agent.stop()" if running else ""
     return _joined(tuple(parts), _PLAIN, stop, strip_controls(note))
+
+
+def plain_part(part: Part) -> str:
+    """One part as plain text; what would steer a terminal is left out."""
+    return _PLAIN[type(part)](part)
 
 
 def _joined(parts: tuple[Part, ...], forms: dict[type, _Form], stop: str, note: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsh_nb.errors import AgentError
 from dsh_nb.messages import JsonObject, Usage
-from dsh_nb.notebook.display import TurnDisplay
+from dsh_nb.notebook.display import TerminalDisplay, TurnDisplay
 from dsh_nb.notebook.kernel import cell_number, has_widgets, in_kernel, interrupts, publish
 from dsh_nb.notebook.live.turn import LiveTurn
 from dsh_nb.notebook.static import mimebundle, to_plain
@@ -94,7 +94,7 @@ class TurnHandle:
         self._reply: Reply | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._cell = cell_number()
-        self._display = self._shown() if show and in_kernel() else None
+        self._display = self._shown() if show else None
         self._forget: Callable[[], object] = lambda: None
         agent.ctx.post(self._attach)
 
@@ -186,8 +186,11 @@ class TurnHandle:
             return
         _show(self._transcript.parts(), self._cell if self._display else None, not self.done)
 
-    def _shown(self) -> LiveTurn | TurnDisplay:
+    def _shown(self) -> LiveTurn | TurnDisplay | TerminalDisplay | None:
         """The turn in the cell's output: with a widget where a page may show one."""
+        if not in_kernel():
+            terminal = self._cell is not None
+            return TerminalDisplay(self._transcript, self._agent.loop) if terminal else None
         if not has_widgets():
             return TurnDisplay(self._transcript, self._agent.loop)
         return LiveTurn(

@@ -113,6 +113,7 @@ class Cost:
     messages: int
     cpu_seconds: float
     lag_seconds: float
+    saved_bytes: int
     longest_task_ms: float
     growth: float
 
@@ -138,11 +139,53 @@ def view_cost(chunks: int = 20_000, seconds: float = 20.0) -> list[dict[str, Any
                     "turn CPU s": round(base, 2),
                     "CPU ratio": round(shown.cpu_seconds / bare.cpu_seconds, 2),
                     "lag s": round(shown.lag_seconds, 2),
+                    "saved over text": round(shown.saved_bytes / (4 * chunks), 2),
                     "longest task ms": round(shown.longest_task_ms),
                     "last over first tenth": round(shown.growth, 2),
                 }
             )
     return rows
+
+
+def scroll_cost(turns: int = 100, chars: int = 10_000) -> dict[str, Any]:
+    """What scrolling through a long session costs the page, in a panel and in a cell's output."""
+    setup = f"""
+from dsh_nb import Agent, ScriptedModel
+sentence = "The revenue of the second quarter grew by 4.2 percent, **less than expected**. "
+answer = "\\n\\n".join([sentence * 5] * {chars // 400})
+agent = Agent("a", model=ScriptedModel(lambda request: answer), save=False)
+for number in range({turns}):
+    reply = await agent.send("Go on")
+"""
+    scroll = """async (place) => {
+      const box = document.querySelector(place);
+      window.tasks = [];
+      for (let part = 0; part <= 200; part++) {
+        box.scrollTop = box.scrollHeight * part / 200;
+        await new Promise(requestAnimationFrame);
+      }
+      return [box.scrollHeight, Math.max(0, ...window.tasks)];
+    }"""
+    with tempfile.TemporaryDirectory() as folder, lab(Path(folder)) as one:
+        one.add("scroll.ipynb", setup, "agent.view()", "agent.transcript()")
+        one.run(0)
+        one.idle(120)
+        one.page.evaluate(WATCH % (END, 10**6))
+        one.run(1)
+        one.page.locator(".dsh-view .dsh-part").nth(3 * turns - 1).wait_for(state="attached")
+        one.page.wait_for_timeout(2000)
+        opened = max(one.page.evaluate("window.tasks"), default=0.0)
+        height, panel = one.page.evaluate(scroll, ".dsh-log")
+        one.run(2)
+        one.idle()
+        one.page.wait_for_timeout(2000)
+        _, page = one.page.evaluate(scroll, ".jp-WindowedPanel-outer")
+    return {
+        "panel px": height,
+        "longest task ms, opening the panel": round(opened),
+        "scrolling the panel": round(panel),
+        "scrolling the page": round(page),
+    }
 
 
 def _run(one: Lab, case: str, how: str, chunks: int, seconds: float) -> Cost:
@@ -171,16 +214,21 @@ def _run(one: Lab, case: str, how: str, chunks: int, seconds: float) -> Cost:
     assert said.startswith("{"), said
     told = json.loads(said)
     marks = told["marks"]
+    one.save()
+    notebook = one.folder / f"{case}-{how}.ipynb"
+    outputs = json.loads(notebook.read_text(encoding="utf-8"))["cells"][1]["outputs"]
     return Cost(
         megabytes=received / 1e6,
         messages=messages,
         cpu_seconds=told["cpu"],
         lag_seconds=(shown or time.time() * 1000) / 1000 - told["last"],
+        saved_bytes=len(json.dumps(outputs, ensure_ascii=False).encode()),
         longest_task_ms=max(tasks, default=0.0),
         growth=statistics.mean(marks[-2:]) / max(statistics.mean(marks[:2]), 1e-9),
     )
 
 
 if __name__ == "__main__":
+    print(scroll_cost())
     for row in view_cost():
         print(row)
