@@ -69,7 +69,7 @@ class Lab:
             assert time.monotonic() < deadline, "no kernel started"
             self.page.wait_for_timeout(200)
         self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").first.wait_for(
-            timeout=60_000
+            state="attached", timeout=60_000
         )
         self.page.wait_for_timeout(500)
 

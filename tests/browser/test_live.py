@@ -446,3 +446,34 @@ agent = Agent("a", model=ScriptedModel([[think("Hm, well."), say(words)]], pace=
     assert view(one).locator("details").first.evaluate("element => element.open")
     view(one).get_by_role("button", name="Stop").click()
     expect(one.page.locator(".dsh-view")).to_have_count(0)
+
+
+def test_stop_interrupts_a_tool_that_blocks_the_kernel(one: Lab) -> None:
+    one.add(
+        "blocking.ipynb",
+        SETUP
+        + """
+@tool(main_thread=True)
+def block() -> str:
+    '''Block the kernel.'''
+    time.sleep(8)
+    return "done"
+
+steps = [[say("I block."), pause(1.5), call("block")], "Never."]
+agent = Agent("a", tools=[block], model=ScriptedModel(steps))
+""",
+        "turn = agent('Go')",
+        f"print({ENDING}.time, turn.reply.reason.kind)",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    view(one).get_by_text("nothing else runs now").wait_for()
+    one.page.wait_for_timeout(300)
+    clicked = time.time()
+    view(one).get_by_role("button", name="Stop").click()
+    expect(one.page.locator(".dsh-view")).to_have_count(0)
+
+    ended, kind = printed(one, 2).split()
+    assert kind == "aborted"
+    assert int(ended) / 1000 - clicked < 0.5
