@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable
 from tests.bench.peers import Bare, Harness
 from tests.bench.persistence import persistence_cost
 from tests.bench.steps import step_growth
+from tests.bench.tables import tables_cost
+from tests.bench.view import view_table
 
 GOALS = {
     "burst": ("2,000 chunks in one burst", 0.4),
@@ -66,6 +68,17 @@ async def measure(name: str, base: str, pairs: int) -> None:
     )
 
 
+def without_server(name: str, pairs: int) -> bool:
+    """Run a benchmark that needs no server; False when there is none of that name."""
+    if name == "tables":
+        tables_cost(1_000_000, min(pairs, 3))
+    elif name == "view":
+        view_table()
+    else:
+        return False
+    return True
+
+
 async def run(names: list[str], base: str, pairs: int) -> None:
     """Run the benchmarks one after the other."""
     for name in names:
@@ -80,9 +93,15 @@ async def run(names: list[str], base: str, pairs: int) -> None:
 def main() -> None:
     """Start the server, run what was asked for, and print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=[*GOALS, "growth", "persistence"])
+    parser.add_argument(
+        "names", nargs="*", default=[*GOALS, "growth", "persistence", "tables", "view"]
+    )
     parser.add_argument("--pairs", type=int, default=9)
     given = parser.parse_args()
+    # A browser of its own, or processes of their own: they run before the server is there.
+    given.names = [name for name in given.names if not without_server(name, given.pairs)]
+    if not given.names:
+        return
     command = [sys.executable, "-m", "tests.bench.server"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

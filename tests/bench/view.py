@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.browser.lab import Lab, lab
 
-__all__ = ["CASES", "view_cost"]
+__all__ = ["CASES", "scroll_cost", "view_cost", "view_table"]
 
 CASES = ("prose", "code", "paragraph")
 END = "THE-END"
@@ -228,7 +228,11 @@ def _run(one: Lab, case: str, how: str, chunks: int, seconds: float) -> Cost:
     )
 
 
+def view_table() -> None:
+    """Print what a view costs, a line for each kind of text, and what scrolling costs."""
+    for row in (*view_cost(), scroll_cost()):
+        print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+
+
 if __name__ == "__main__":
-    print(scroll_cost())
-    for row in view_cost():
-        print(row)
+    view_table()

@@ -477,3 +477,41 @@ agent = Agent("a", tools=[block], model=ScriptedModel(steps))
     ended, kind = printed(one, 2).split()
     assert kind == "aborted"
     assert int(ended) / 1000 - clicked < 0.5
+
+
+def test_twenty_thousand_chunks_are_all_shown_while_the_turn_runs(one: Lab) -> None:
+    one.add(
+        "stream.ipynb",
+        SETUP
+        + """
+from dsh_nb.messages import BlockEnd, BlockStart, Finish, FinishReason, TextBlock, TextDelta
+text = "".join(f"{i:03} " if i % 100 else f"\\n\\n{i:02}" for i in range(20000))
+class Fast:
+    name = "fast"
+    async def stream(self, request):
+        yield BlockStart(0, "text")
+        for i in range(0, len(text), 4):
+            yield TextDelta(0, text[i : i + 4])
+            if i % 200 == 0:
+                await asyncio.sleep(0.008)
+        await asyncio.sleep(3)
+        yield BlockEnd(0, TextBlock(text))
+        yield Finish(FinishReason("stop"))
+agent = Agent("a", model=Fast())
+""",
+        "turn = agent('Go')",
+        "print(len(agent.chunks), ' '.join(text.split()))",
+    )
+    one.run(0)
+    one.idle()
+    one.run(1)
+    log = view(one).get_by_role("log")
+    expect(log.get_by_text("19999")).to_have_count(1, timeout=30_000)
+    running = " ".join(log.inner_text().split())
+    expect(one.page.locator(".dsh-view")).to_have_count(0, timeout=20_000)
+    ended = " ".join(one.output(1).locator("[role=log]").inner_text().split())
+    chunks, text = printed(one, 2).split(" ", 1)
+
+    assert int(chunks) > 20_000
+    assert text in running
+    assert text in ended
