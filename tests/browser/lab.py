@@ -160,11 +160,16 @@ class Lab:
 
 @contextmanager
 def lab(
-    folder: Path, *, theme: Theme = "light", width: int = 1200, height: int = 1000
+    folder: Path,
+    *,
+    theme: Theme = "light",
+    width: int = 1200,
+    height: int = 1000,
+    python: Path = Path(sys.executable),
 ) -> Iterator[Lab]:
-    """JupyterLab serving `folder`, in a browser of its own."""
+    """JupyterLab serving `folder` with the packages of `python`, in a browser of its own."""
     _write_settings(folder, theme)
-    with _server(folder) as base_url, sync_playwright() as playwright:
+    with _server(folder, python) as base_url, sync_playwright() as playwright:
         chromium = shutil.which("chromium")
         assert chromium is not None, "chromium is not installed; run make test, which installs it"
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -212,9 +217,9 @@ def _write_settings(folder: Path, theme: Theme) -> None:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def _server(folder: Path, python: Path) -> Iterator[str]:
     command = [
-        sys.executable,
+        str(python),
         "-m",
         "jupyterlab",
         "--allow-root",

@@ -1,7 +1,9 @@
-"""Each notebook, executed on a real kernel without a key."""
+"""Each notebook, executed on a real kernel without a key, with nobody there to click."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,39 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter, MarkdownExporter
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
-
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
+SAID: Mapping[str, str] = {
+    "00_quickstart": "<strong>960",
+    "01_tools": "input should be 'temperature' or 'rain'; was given \"wind\"",
+    "02_steer_stop_approve": "the user denied this call of 'send_mail': once is enough",
+    "03_tables_timeline": 'class="dsh-timeline"',
+    "04_replay_fork_rerun_diff": "turn 1, step 1: the result of a tool call differs",
+    "05_save_resume": 'Note the text "Ask [redacted] about the tea"',
+}
+"""What makes the point of each notebook, as its Markdown export has it."""
 
+
+def test_each_notebook_has_its_point() -> None:
+    names = [path.stem for path in NOTEBOOKS]
+
+    assert names == [*SAID]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_committed_as_written(path: Path) -> None:
+    notebook: Any = json.loads(path.read_text(encoding="utf-8"))
+    cells = notebook["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in cells}) == len(cells)
+    assert [(cell["outputs"], cell["execution_count"]) for cell in code] == [([], None)] * len(code)
+    assert code
+
+
+@pytest.mark.kernel
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_and_reads_well_without_a_kernel(path: Path, tmp_path: Path) -> None:
     read: Any = nbformat.read  # Any: nbformat and nbconvert are not typed
@@ -35,7 +65,7 @@ def test_notebook_runs_and_reads_well_without_a_kernel(path: Path, tmp_path: Pat
     assert not [html for html in turns if "agent.stop()" in html]
     assert "widget-view" not in str(notebook)
     assert html.count('role="log"') == len(turns)
-    assert "960" in markdown
+    assert SAID[path.stem] in markdown
 
 
 def _exporters() -> tuple[Any, Any]:
