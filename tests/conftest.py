@@ -26,6 +26,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Kernels and browsers one at a time: some of their tests measure how fast a stop is felt."""
     for item in items:

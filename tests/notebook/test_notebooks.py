@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter, MarkdownExporter
+
+pytestmark = pytest.mark.timeout(180)
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -21,6 +24,11 @@ SAID: Mapping[str, str] = {
     "03_tables_timeline": 'class="dsh-timeline"',
     "04_replay_fork_rerun_diff": "turn 1, step 1: the result of a tool call differs",
     "05_save_resume": 'Note the text "Ask [redacted] about the tea"',
+    "06_plugins": "only files in /tmp may be deleted",
+    "07_data_analysis": 'class="dsh-timeline"',
+    "08_other_logs": "that only its tool knows",
+    "09_models": "The sum is <strong>5</strong>",
+    "10_tau_bench": "pass^k",
 }
 """What makes the point of each notebook, as its Markdown export has it."""
 
@@ -44,12 +52,12 @@ def test_notebook_is_committed_as_written(path: Path) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_and_reads_well_without_a_kernel(path: Path, tmp_path: Path) -> None:
     read: Any = nbformat.read  # Any: nbformat and nbconvert are not typed
     html_exporter, markdown_exporter = _exporters()
     notebook = read(path, as_version=4)
+    shutil.copytree(path.parent / "data", tmp_path / "data")
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
