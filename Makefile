@@ -9,7 +9,7 @@ KEYS := API_KEY AUTH_TOKEN BASE_URL PROFILE IDENTITY_TOKEN IDENTITY_TOKEN_FILE
 NO_KEY := env $(addprefix -u ANTHROPIC_,$(KEYS))
 NBCONVERT = $(BIN)/jupyter-nbconvert --log-level=WARN --output-dir=build
 
-.PHONY: help demo lab test soak bench api clean chromium
+.PHONY: help demo lab test soak docs lock-binder bench api clean chromium
 
 help:
 	@echo "make demo   run the quickstart notebook, without a key, into build/"
@@ -17,6 +17,8 @@ help:
 	@echo "make test   run every check"
 	@echo "make soak   kill writing processes a thousand times and resume; KILLS=n for other counts"
 	@echo "make bench  run the benchmarks; ARGS='...' are passed on"
+	@echo "make docs   write the API reference into build/api"
+	@echo "make lock-binder  pin Binder's packages anew"
 	@echo "make api    write tests/public_api.txt anew"
 	@echo "make clean  remove what was made"
 
@@ -38,6 +40,15 @@ soak: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(VENV)/.dev
+	rm -rf build/api
+	$(BIN)/python -m scripts.api_reference build/api
+	@echo "Read it in a browser: $(CURDIR)/build/api/index.html"
+
+lock-binder: $(VENV)/.dev
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet uv
+	PATH="$(BIN):$$PATH" scripts/lock-binder
 
 api: $(VENV)/.dev
 	$(BIN)/python -m scripts.public_api >build/public_api.txt

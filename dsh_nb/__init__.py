@@ -1,7 +1,5 @@
 """Run, watch, steer and understand an LLM agent in a Jupyter notebook.
 
-::
-
     from dsh_nb import Agent
 
     agent = Agent("main", tools=[add])

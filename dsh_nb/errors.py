@@ -1,29 +1,27 @@
 """Every exception that dsh_nb raises, in one tree.
 
-::
-
-    DshError
-    ├── ConfigError             a plugin's config does not fit its schema
-    ├── ContextError            the plugin core was used wrongly
-    │   ├── ServiceMissingError     nobody provides the service
-    │   ├── ServiceTakenError       the service has a provider already
-    │   ├── WrongThreadError        called off the context's thread
-    │   ├── ProceedTwiceError       a listener called one `proceed` twice
-    │   └── DisposedError           the context, fiber or agent is gone
-    ├── SessionError            the session log was used wrongly
-    │   ├── SessionTakenError       a live session has that id
-    │   ├── LogError                a log breaks an invariant
-    │   └── DriftError              a rerun differs from its recording
-    ├── LlmError                a model call failed; has a ``code``
-    │   ├── NoAdapterError          ``NO_ADAPTER``
-    │   ├── DuplicateAdapterError   ``DUPLICATE_ADAPTER``
-    │   ├── MissingKeyError         ``MISSING_KEY``
-    │   └── RecordingError          ``RECORDING``: a recorded answer does not fit the request
-    ├── ToolError               a tool was defined or registered wrongly
-    │   ├── ToolDefinitionError     the function cannot become a tool
-    │   └── ToolTakenError          a tool of that name is registered
-    └── AgentError              an agent was used wrongly
-        └── AgentTakenError         an agent of that id is registered
+DshError
+├── ConfigError             a plugin's config does not fit its schema
+├── ContextError            the plugin core was used wrongly
+│   ├── ServiceMissingError     nobody provides the service
+│   ├── ServiceTakenError       the service has a provider already
+│   ├── WrongThreadError        called off the context's thread
+│   ├── ProceedTwiceError       a listener called one `proceed` twice
+│   └── DisposedError           the context, fiber or agent is gone
+├── SessionError            the session log was used wrongly
+│   ├── SessionTakenError       a live session has that id
+│   ├── LogError                a log breaks an invariant
+│   └── DriftError              a rerun differs from its recording
+├── LlmError                a model call failed; has a ``code``
+│   ├── NoAdapterError          ``NO_ADAPTER``
+│   ├── DuplicateAdapterError   ``DUPLICATE_ADAPTER``
+│   ├── MissingKeyError         ``MISSING_KEY``
+│   └── RecordingError          ``RECORDING``: a recorded answer does not fit the request
+├── ToolError               a tool was defined or registered wrongly
+│   ├── ToolDefinitionError     the function cannot become a tool
+│   └── ToolTakenError          a tool of that name is registered
+└── AgentError              an agent was used wrongly
+└── AgentTakenError         an agent of that id is registered
 """
 
 from __future__ import annotations

@@ -24,11 +24,3 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("ANTHROPIC_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kernels and browsers one at a time: some of their tests measure how fast a stop is felt."""
-    for item in items:
-        if item.get_closest_marker("kernel") or item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group("jupyter"))

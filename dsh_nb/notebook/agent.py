@@ -38,6 +38,7 @@ from dsh_nb.notebook.sync import own_loop, wait_here
 from dsh_nb.notebook.turn import Reply, TurnHandle, check_cell
 from dsh_nb.notebook.views import Views
 from dsh_nb.notebook.waiting import waiting
+from dsh_nb.notebook.wording import count
 from dsh_nb.plugins.permission import PermissionConfig
 from dsh_nb.session.events import TurnReason
 from dsh_nb.session.history import HistoryView
@@ -284,8 +285,10 @@ class Agent(Branches, Decisions, NotebookRecord):
 
     @property
     def status(self) -> str:
-        """``idle``, ``running`` or ``disposed``."""
-        return self._agent.status
+        """``idle``, ``running`` or ``disposed``; idle also while a turn that ended is saved."""
+        log = self.session
+        is_over = len(log) > 0 and log[-1].type == "turn/end" and not self._agent.inbox.queued
+        return "idle" if is_over and self._agent.status == "running" else self._agent.status
 
     @property
     def history(self) -> HistoryView:
@@ -325,11 +328,12 @@ class Agent(Branches, Decisions, NotebookRecord):
         return self._agent.inbox.take_back(message_id)
 
     def __repr__(self) -> str:
-        return f"<Agent {self.id!r} {self.model} {self.status}, {self.session.turn} turns>"
+        turns = count(self.session.turn, "turn")
+        return f"<Agent {self.id!r} {self.model} {self.status}, {turns}>"
 
     def _repr_markdown_(self) -> str:
         tools = ", ".join(f"`{name}`" for name in self.tools) or "none"
-        turns = f"{self.session.turn} turn{'' if self.session.turn == 1 else 's'}"
+        turns = count(self.session.turn, "turn")
         said = (f"**Agent** `{self.id}`", self.status, f"model `{self.model}`", turns)
         return " · ".join([*said, f"tools: {tools}"])
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from typing import Any
 
 from dsh_nb.tools.run import RUNNING_TOOL
@@ -96,7 +97,10 @@ def publish(
     # Any: IPython's functions are not typed
     send: Any = display_functions.publish_display_data
     transient = {} if display_id is None else {"display_id": display_id}
-    send(data=dict(bundle), transient=transient, update=update)
+    # What executes notebooks without a page drops updates that name a cell that is over; from an
+    # empty context they name the one that runs.
+    here = Context() if update and not has_widgets() else copy_context()
+    here.run(send, data=dict(bundle), transient=transient, update=update)
 
 
 @contextmanager

@@ -71,6 +71,7 @@ def test_notebook_runs_and_reads_well_without_a_kernel(path: Path, tmp_path: Pat
     assert not [one for one in outputs if one.get("name") == "stderr"]
     assert turns
     assert not [html for html in turns if "agent.stop()" in html]
+    assert not [html for html in turns if 'src="http' in html]
     assert "widget-view" not in str(notebook)
     assert html.count('role="log"') == len(turns)
     assert SAID[path.stem] in markdown

@@ -7,6 +7,7 @@ const PIN_MS = [150, 300, 600, 1200, 2400, 4800];
 const MOST_SENT = 5; // so often is an intent sent that nobody answers
 const SLICE_OPS = 20; // painted in one go
 const SLICE_MS = 12; // of painting between two frames
+const GONE_MS = 500;
 const SPOKEN_CHARS = 400; // longest piece of a block that is announced
 const FOLLOW_PX = 60; // so near to its end a reader is taken to follow the text
 const DESK_MS = 600; // a kernel that has not said by then what it shows is blocked: Stop must be there
@@ -363,8 +364,8 @@ class Controls {
    * the page has made a subshell, which takes it a moment. */
   async pin() {
     for (const wait of PIN_MS) {
-      if ((await this.send({ do: "pin" })).subshell || this.closed) return;
       await new Promise((resolve) => setTimeout(resolve, wait));
+      if (this.closed || (await this.send({ do: "pin" })).subshell) return;
     }
   }
 
@@ -793,7 +794,9 @@ async function render({ model, el }) {
     clearTimeout(asking);
     clearTimeout(waiting);
     window.removeEventListener("keydown", keys, true);
-    controls.send({ do: "gone" });
+    // Not as the turn and its cell end: ipykernel 7.4 takes a message that comes just between two
+    // cells for one of the first, and the page then waits for the second for ever.
+    setTimeout(() => controls.send({ do: "gone" }), GONE_MS);
     controls.close();
     desk?.close();
   };
