@@ -75,9 +75,9 @@ def guard_exit() -> None:
     Elsewhere it does what it did.
     """
     shell = _shell()
-    if shell is None or getattr(shell.ask_exit, "guarded_by_dsh_nb", False):
+    ask_exit = getattr(shell, "ask_exit", None)  # some shells cannot be left
+    if ask_exit is None or getattr(ask_exit, "guarded_by_dsh_nb", False):
         return
-    ask_exit = shell.ask_exit
 
     def guarded() -> None:
         if RUNNING_TOOL.get():

@@ -42,6 +42,7 @@ def shell() -> Iterator[Shell]:
     load(one)
     yield one
     unload(one)
+    InteractiveShell.clear_instance()
     _live.update(others)
     sys.displayhook, sys.excepthook = before
 

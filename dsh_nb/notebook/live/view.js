@@ -739,9 +739,13 @@ async function render({ model, el }) {
   let desk = null;
   const keys = (event) => {
     if (!root.contains(event.target) || event.ctrlKey || event.altKey || event.metaKey) return;
+    const typing = event.target.closest("textarea, input:not([type=checkbox], [type=range])");
+    if (typing && !desk?.key) return;
     event.stopPropagation();
-    desk.key(event);
+    desk?.key?.(event);
   };
+  // Before the notebook hears them: there, `d d` on a button deletes the cell. Ctrl+S still saves.
+  window.addEventListener("keydown", keys, true);
   const furnish = () => {
     const isReplay = Boolean(page.status.replay);
     if (desk && desk instanceof Scrubber === isReplay) return;
@@ -752,8 +756,6 @@ async function render({ model, el }) {
     if (!isReplay) return;
     log.tabIndex = 0;
     root.dataset.replay = "true";
-    // Before the notebook hears them: there, `d d` on a button deletes the cell. Ctrl+S still saves.
-    window.addEventListener("keydown", keys, true);
   };
   const waiting = setTimeout(furnish, DESK_MS);
   let asking = null;
