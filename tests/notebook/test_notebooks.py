@@ -29,6 +29,7 @@ SAID: Mapping[str, str] = {
     "08_other_logs": "that only its tool knows",
     "09_models": "The sum is <strong>5</strong>",
     "10_tau_bench": "pass^k",
+    "11_readme": "What is 2 plus 3?",
 }
 """What makes the point of each notebook, as its Markdown export has it."""
 
