@@ -48,7 +48,8 @@ def test_answer_streams_in_its_cell_while_the_turn_runs(tmp_path: Path) -> None:
         first = one.page.locator("[role=log]").first
         first.wait_for(timeout=60_000)
         one.top(one.page.locator(".jp-Notebook .jp-Cell").nth(4))
-        first.get_by_text("agent.stop()").wait_for(timeout=30_000)
+        stop = one.page.locator(".dsh-view").first.get_by_role("button", name="Stop")
+        stop.wait_for(timeout=30_000)
         lengths = []
         for _ in range(12):
             lengths.append(len(first.inner_text()))

@@ -192,6 +192,7 @@ def test_closed_replay_is_the_transcript_and_leaves_no_widget(one: Lab) -> None:
     expect(one.page.locator(".dsh-view")).to_have_count(0)
     expect(one.output(1).get_by_text("You are welcome.")).to_have_count(1)
     expect(one.output(1).get_by_text("In a running notebook, replay() plays them.")).to_be_visible()
+    one.page.wait_for_timeout(1000)  # the page says a little later that it shows it no more
     one.run(2)
     one.idle()
     left = one.output(2).first.inner_text().strip()
@@ -215,6 +216,7 @@ def test_cell_that_is_run_again_leaves_only_its_new_replay(one: Lab) -> None:
     before = one.output(2).first.inner_text()
     shown(one)
     shown(one)
+    one.page.wait_for_timeout(1000)
     one.run(2)
     one.idle()
 
