@@ -21,6 +21,9 @@ INSIDE = [
     "dsh_nb.imports.openai_messages",
     "dsh_nb.llm.protocol",
     "dsh_nb.llm.scripted",
+    "dsh_nb.notebook.parts",
+    "dsh_nb.notebook.static",
+    "dsh_nb.notebook.transcript",
     "dsh_nb.tools.events",
     "dsh_nb.tools.results",
 ]
