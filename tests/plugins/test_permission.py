@@ -906,10 +906,8 @@ async def test_answers_come_from_any_thread() -> None:
             told.append(case.gate.deny("unknown"))
             case.gate.add_rule(Rule.whole("later"))
 
-        thread = threading.Thread(target=answer)
-        thread.start()
+        await asyncio.to_thread(answer)
         await case.test.idle()
-        thread.join()
 
         assert (told, case.ran) == ([True, True, False], ["a"])
         assert heard_on == {threading.get_ident()}
