@@ -40,6 +40,8 @@ _SHAPES = {  # how a key begins: its whole form, and what its beginning may look
     "ASIA": (r"ASIA[A-Z0-9]{16}", r"ASIA[A-Z0-9]{0,16}"),
 }
 _BEARER = r"[A-Za-z0-9._~+/=-]"
+# What a key may follow: no letter and no digit, unless that ends an escape of JSON in a text.
+_BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4}))"
 _CONTEXT = 8  # characters before a text that say whether a key begins in it
 _WINDOW = 2_000  # chunks at the end of a batch that are looked at for the beginning of a key
 
@@ -64,12 +66,10 @@ class Masks:
         shapes = "|".join(whole for whole, _ in _SHAPES.values())
         self._value = re.compile("|".join(map(re.escape, known)) or r"(?!)")
         self._shape = re.compile(
-            rf"(?<![A-Za-z0-9])(?:{shapes})|(?<=[Bb]earer ){_BEARER}{{16,}}", re.ASCII
+            rf"{_BEFORE}(?:{shapes})|(?<=[Bb]earer ){_BEARER}{{16,}}", re.ASCII
         )
         begun = "|".join(beginning for _, beginning in _SHAPES.values())
-        self._begun = re.compile(
-            rf"(?:(?<![A-Za-z0-9])(?:{begun})|[Bb]earer {_BEARER}*)\Z", re.ASCII
-        )
+        self._begun = re.compile(rf"(?:{_BEFORE}(?:{begun})|[Bb]earer {_BEARER}*)\Z", re.ASCII)
 
     def text(self, text: str) -> str:
         """`text` with a marker for each secret; itself when there is none."""

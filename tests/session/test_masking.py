@@ -66,6 +66,15 @@ def test_a_known_value_is_masked_under_its_name_also_inside_json() -> None:
     assert MASKS.text(f"is {SECRET}!") == "is [masked DB_PASSWORD]!"
 
 
+@pytest.mark.parametrize("before", ["a\n", "a\t", "ein W\u00fc", "\u2028"])
+def test_a_key_after_an_escape_of_json_is_masked(before: str) -> None:
+    text = json.dumps({"text": f"{before}{KEY}"})
+
+    assert KEY not in MASKS.text(text)
+    assert json.loads(MASKS.text(text)) == {"text": f"{before}[masked key]"}
+    assert MASKS.open_tail(text[: text.index("sk-") + 5]) == 5
+
+
 def test_secrets_that_run_into_each_other_are_both_masked() -> None:
     assert MASKS.text(f"{KEY}{SECRET}") == "[masked key][masked DB_PASSWORD]"
     assert MASKS.text(f"{SECRET}{SECRET}") == "[masked DB_PASSWORD][masked DB_PASSWORD]"
