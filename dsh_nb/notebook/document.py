@@ -173,7 +173,7 @@ def _facts(session: Session) -> Iterator[str]:
     model = header_of(session).model
     if model:
         yield model
-    if len(session):
+    if len(session) and session[0].time:  # some logs of others have no times
         import pandas as pd
 
         yield f"{pd.Timestamp(session[0].time, unit='ms'):%Y-%m-%d %H:%M} UTC"

@@ -107,7 +107,7 @@ class Recorded(Record):
             said.append(_number(int(tokens), "token"))
             if billed["cost"].notna().all():
                 said.append(f"{billed['cost'].sum():.4f} US dollars")
-        if len(session):
+        if len(session) and session[0].time:  # some logs of others have no times
             import pandas as pd
 
             said.append(f"{pd.Timestamp(session[0].time, unit='ms'):%Y-%m-%d %H:%M} UTC")

@@ -44,6 +44,12 @@ def test_record_tells_the_cost_where_all_of_it_is_known() -> None:
     assert "1,000 tokens, 0.0030 US dollars, " in repr(Recorded(log))
 
 
+def test_record_of_a_log_without_times_names_no_date() -> None:
+    timeless = Session("s1", LogBuilder(FakeClock(start_ms=0, step_ms=0)).user("hi").events)
+
+    assert repr(Recorded(timeless)) == "<Recorded 's1' 0 turns, 1 event>"
+
+
 def test_names_of_sessions_are_shown_as_text() -> None:
     record = Recorded(Session("<b>`x`\n# y"))
 
