@@ -75,7 +75,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         options: Further provider options by their wire names, for example ``{"temperature": 0}``.
         transport: ``"aiohttp"`` for less CPU when chunks come one by one
             (``pip install dsh-nb[aiohttp]``).
-        plugins: Mounted on the agent's context before it is made.
+        plugins: Mounted on the agent's context before it is made; a pair is one with its config.
         permission: Which tool calls may run, as `PermissionConfig` has it, for example
             ``{"rules": [{"tool": "delete_*", "decision": "ask"}]}``; tools made with ``approve=``
             ask in any case.
@@ -108,7 +108,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         max_tokens: int | None = None,
         options: JsonObject | None = None,
         transport: Literal["httpx", "aiohttp"] = "httpx",
-        plugins: Sequence[Plugin] = (),
+        plugins: Sequence[Plugin | tuple[Plugin, object]] = (),
         permission: PermissionConfig | JsonObject | None = None,
         save: bool | str | None = None,
     ) -> None:

@@ -72,7 +72,7 @@ class Composition:
     system_prompt: str | None = None
     options: JsonObject = field(default_factory=dict)
     transport: Literal["httpx", "aiohttp"] = "httpx"
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[Plugin | tuple[Plugin, object], ...] = ()
     permission: PermissionConfig | JsonObject | None = None
     save: bool | str | None = None
 
@@ -82,7 +82,7 @@ class Composition:
         *,
         options: JsonObject | None = None,
         max_tokens: int | None = None,
-        plugins: Sequence[Plugin] = (),
+        plugins: Sequence[Plugin | tuple[Plugin, object]] = (),
         **more: Any,  # Any: the other attributes
     ) -> Composition:
         """What `Agent` takes, as a value."""
@@ -138,9 +138,11 @@ def mount(ctx: Context, made_of: Composition) -> None:
         ctx.plugin(persistence, {"folder": save} if isinstance(save, str) else None).check()
     if made_of.api_key is not None:
         know_secret(made_of.api_key, "api_key")
-    mounted: list[Plugin] = [retry, AgentLoop, *made_of.plugins]
-    for plugin in mounted:
+    for plugin in (retry, AgentLoop):
         ctx.plugin(plugin).check()
+    for given in made_of.plugins:
+        plugin, config = given if isinstance(given, tuple) else (given, None)
+        ctx.plugin(plugin, config).check()
     if not ctx.provides(PERMISSION.name):
         ctx.plugin(permission, made_of.permission).check()
         ctx.get(PERMISSION).can_ask = _somebody_is_there

@@ -161,6 +161,20 @@ async def test_plugin_is_mounted_and_a_bad_config_refused() -> None:
     await agent.dispose()
 
 
+async def test_plugin_is_given_with_its_config() -> None:
+    given: list[object] = []
+
+    def logger(ctx: Context, config: object) -> None:
+        given.append(config)
+
+    agent = Agent("main", model=quick(), plugins=[(logger, {"to": "x"}), logger])
+
+    assert given == [{"to": "x"}, None]
+    with pytest.raises(ConfigError, match=r"attempts is 'many'"):
+        Agent("other", model=quick(), plugins=[(retry, {"attempts": "many"})])
+    await agent.dispose()
+
+
 async def test_tool_decorator_takes_options_and_gives_the_function_back() -> None:
     agent = Agent("main", model=quick())
 
