@@ -14,7 +14,7 @@ from typing import Any
 
 from dsh_nb.messages import ImageBlock
 
-__all__ = ["figure_of", "image_of", "image_type"]
+__all__ = ["figure_of", "image_of", "image_type", "release_figure"]
 
 _MODEL_BYTES = 3_500_000  # base64 makes a third more of it, and a provider takes 5 MB
 _MODEL_PIXELS = 2000
@@ -64,6 +64,16 @@ def figure_of(value: object) -> Any | None:  # Any: matplotlib's class is known 
         axes: Any = value  # a grid of axes as plt.subplots gives it
         return figure_of(axes.flat[0]) if axes.dtype == object and axes.size else None
     return None
+
+
+def release_figure(figure: Any) -> None:  # Any: as above
+    """Keep Jupyter from showing `figure` once more when the cell ends; it stays usable.
+
+    The inline backend shows every figure of pyplot that is still open by then.
+    """
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None and "inline" in pyplot.get_backend():
+        pyplot.close(figure)
 
 
 def _loaded(module: str, name: str) -> tuple[type, ...]:

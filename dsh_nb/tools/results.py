@@ -16,7 +16,7 @@ from types import TracebackType
 from dsh_nb.messages import ImageBlock, JsonObject, ResultContent, TextBlock
 from dsh_nb.tools.arguments import ToolArgumentError
 from dsh_nb.tools.frames import frame_text, is_frame
-from dsh_nb.tools.media import figure_of, image_of
+from dsh_nb.tools.media import figure_of, image_of, release_figure
 from dsh_nb.tools.plain import array_text, bytes_text, is_array, is_plain, json_text, plain
 from dsh_nb.tools.rich import display_of, json_display
 from dsh_nb.tools.text import bounded, clipped, message_of, safe_str, type_name, visible_text
@@ -98,7 +98,7 @@ def _shown(text: str) -> str:
 
 
 def _said(value: object) -> _Said:
-    image = image_of(value)
+    image = _picture(value)
     if image is not None:
         return _Said((image,), _png_display(image) if figure_of(value) is not None else None)
     if isinstance(value, (list, tuple, dict)) and _holds_media(value):
@@ -111,6 +111,14 @@ def _said(value: object) -> _Said:
         said = _structured(value)
         return _Said(said.content, display_of(value) or said.display)
     return _Said((_text(_other_text(value)),), display_of(value))
+
+
+def _picture(value: object) -> ImageBlock | None:
+    """`value` as an image, where it is one; the call shows it, so nothing else has to."""
+    image, figure = image_of(value), figure_of(value)
+    if image is not None and figure is not None:
+        release_figure(figure)
+    return image
 
 
 def _png_display(image: ImageBlock) -> JsonObject | None:
@@ -141,7 +149,7 @@ def _illustrated(fields: dict[object, object]) -> _Said:
     images: list[ImageBlock] = []
     made: dict[object, object] = {}
     for name, item in fields.items():
-        image = image_of(item)
+        image = _picture(item)
         if image is not None:
             images.append(image)
         made[name] = item if image is None else f"(image {len(images)})"

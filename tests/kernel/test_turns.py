@@ -70,6 +70,26 @@ def test_awaited_turn_streams_in_its_cell_and_ends_as_a_static_transcript(shared
     assert shared.value("reply.text[:14], reply.ok, reply.turn") == "('Some **words**', True, 1)"
 
 
+def test_figure_of_pyplot_that_a_tool_returns_is_shown_by_its_call_alone(shared: Kernel) -> None:
+    cell = shared.run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\n"
+        "def draw():\n"
+        "    figure, axes = plt.subplots(figsize=(2, 1))\n"
+        "    axes.plot([1, 2, 4])\n"
+        "    return figure\n"
+        "def keep():\n"
+        "    plt.subplots(figsize=(1, 1))\n"
+        "    return 'kept'\n"
+        "agent = Agent('main', tools=[draw], model=quick([call('draw')], 'Drawn.'))\n"
+        "await agent('Draw!')"
+    )
+    other = shared.run("keep()")
+
+    assert cell.status == "ok", cell
+    assert (len(cell.displays), cell.html[0].count("data:image/png")) == (1, 1)
+    assert len(other.displays) == 2  # its word, and what no call has shown
+
+
 def test_turn_as_the_last_line_of_a_cell_is_shown_once(shared: Kernel) -> None:
     cell = shared.run("agent = Agent('main', model=quick())\nawait agent('Hello?')")
     again = shared.run("await agent('More?')\nNone")
