@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from datetime import UTC, datetime
 
 from dsh_nb.errors import LlmError, RecordingError
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.rebuild import StepRequest, rebuild_requests
 from dsh_nb.messages import (
+    Block,
     BlockEnd,
     Chunk,
     Finish,
     FinishReason,
     Message,
+    ToolResultBlock,
     ToolSchema,
     UsageChunk,
 )
@@ -74,10 +77,18 @@ class RecordedModel:
         events: The log of a session.
         pace: 1.0 for the time that the model took, 2.0 for half of it, 0 for no waiting.
         name: Name of the adapter.
+        strict_results: False to answer also where a tool gave another result than it did then,
+            such as a picture that another version of matplotlib draws with other bytes. What was
+            said and called must be the same in any case.
     """
 
     def __init__(
-        self, events: Iterable[SessionEvent], *, pace: float = 0.0, name: str = "recorded"
+        self,
+        events: Iterable[SessionEvent],
+        *,
+        pace: float = 0.0,
+        name: str = "recorded",
+        strict_results: bool = True,
     ) -> None:
         self.name = name
         log = [*events]
@@ -85,12 +96,26 @@ class RecordedModel:
         self._answers = _answers(log)
         self._pace = pace
         self._next = 0
-        self._compared = _Compared()
+        self._compared = _Compared(strict_results)
+        self._began = log[0].time if log else 0
 
     @property
     def models(self) -> list[str]:
         """The models that the recording was made with, in order of appearance."""
         return list(dict.fromkeys(one.request.model for one in self._requests if one.answered))
+
+    @property
+    def notice(self) -> str:
+        """That the answers are recorded, and from when, for people; Markdown."""
+        day = f" on {datetime.fromtimestamp(self._began / 1000, UTC):%Y-%m-%d}" * bool(self._began)
+        names = ", ".join(f"`{name}`" for name in self.models) or "no model"
+        times = "" if self._pace == 1 else f"{self._pace:g} times "
+        pace = f"at {times}the pace at which they came" if self._pace else "at once"
+        return (
+            f"A recording: {names} gave these answers{day}, and they are played {pace}. No model "
+            "is asked; the tools run. Another prompt or tool needs a live model: pass another "
+            "`model=`."
+        )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """The recorded answer to `request`.
@@ -174,7 +199,8 @@ class _Count:
 class _Compared:
     """How many messages of two growing histories are known to be the same: each is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict_results: bool) -> None:
+        self._strict_results = strict_results
         self._folds: tuple[_Count, ...] = ()
         self._known = 0
 
@@ -185,7 +211,7 @@ class _Compared:
         known = self._known if same else 0
         for position in range(known, min(len(recorded), len(asked))):
             then, now = recorded[position], asked[position]
-            if then != now:
+            if then != now and (self._strict_results or _said(then) != _said(now)):
                 return f"message {position} was {_short(then)} and is {_short(now)}"
         if len(recorded) != len(asked):
             return f"there were {len(recorded)} messages and are {len(asked)}"
@@ -200,6 +226,14 @@ class _Compared:
             return (), 0
         folds = recorded.folded(self, _Count), asked.folded(self, _Count)
         return folds, min(len(one) - len(one.open_tail) for one in (recorded, asked))
+
+
+def _said(message: Message) -> tuple[Block, ...]:
+    """The blocks of a message, the results of tools without what is in them."""
+    return tuple(
+        ToolResultBlock(block.tool_call_id, ()) if isinstance(block, ToolResultBlock) else block
+        for block in message.content
+    )
 
 
 def _difference(recorded: ModelRequest, asked: ModelRequest, compared: _Compared) -> str:

@@ -20,14 +20,13 @@ from dsh_nb.messages import JsonObject, Source
 from dsh_nb.notebook.branches import Branches, ToolLike
 from dsh_nb.notebook.compose import (
     DEFAULT_MODEL,
-    DEMO,
     Composition,
     Seed,
     choose_model,
     fresh_id,
     mount,
     seed_of,
-    tell_of_demo,
+    tell_of_model,
     unwind,
 )
 from dsh_nb.notebook.decisions import Decisions
@@ -75,6 +74,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         options: Further provider options by their wire names, for example ``{"temperature": 0}``.
         transport: ``"aiohttp"`` for less CPU when chunks come one by one
             (``pip install dsh-nb[aiohttp]``).
+        images: False for a model that takes no pictures: it is told where one was, and you see it.
         plugins: Mounted on the agent's context before it is made; a pair is one with its config.
         permission: Which tool calls may run, as `PermissionConfig` has it, for example
             ``{"rules": [{"tool": "delete_*", "decision": "ask"}]}``; tools made with ``approve=``
@@ -108,6 +108,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         max_tokens: int | None = None,
         options: JsonObject | None = None,
         transport: Literal["httpx", "aiohttp"] = "httpx",
+        images: bool = True,
         plugins: Sequence[Plugin | tuple[Plugin, object]] = (),
         permission: PermissionConfig | JsonObject | None = None,
         save: bool | str | None = None,
@@ -120,6 +121,7 @@ class Agent(Branches, Decisions, NotebookRecord):
             max_tokens=max_tokens,
             options=options,
             transport=transport,
+            images=images,
             plugins=plugins,
             permission=permission,
             save=save,
@@ -191,8 +193,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         if former is not None:
             former.dispose()
         _live[id] = self
-        if made_of.model is None and self.model == DEMO:
-            tell_of_demo()
+        tell_of_model(self.model, made_of)
 
     def __call__(self, prompt: Said) -> TurnHandle:
         """Start a turn with `prompt`, show it in this cell, and return its handle at once.

@@ -22,6 +22,7 @@ from dsh_nb.errors import ContextError, LlmError
 from dsh_nb.llm.anthropic import AnthropicModel, has_key
 from dsh_nb.llm.demo import DemoModel
 from dsh_nb.llm.protocol import Adapter
+from dsh_nb.llm.recorded import RecordedModel
 from dsh_nb.llm.service import LLM
 from dsh_nb.messages import JsonObject
 from dsh_nb.notebook.kernel import has_widgets, in_kernel, publish
@@ -45,7 +46,7 @@ __all__ = [
     "fresh_id",
     "mount",
     "seed_of",
-    "tell_of_demo",
+    "tell_of_model",
     "unwind",
 ]
 
@@ -72,6 +73,7 @@ class Composition:
     system_prompt: str | None = None
     options: JsonObject = field(default_factory=dict)
     transport: Literal["httpx", "aiohttp"] = "httpx"
+    images: bool = True
     plugins: tuple[Plugin | tuple[Plugin, object], ...] = ()
     permission: PermissionConfig | JsonObject | None = None
     save: bool | str | None = None
@@ -153,6 +155,8 @@ def mount(ctx: Context, made_of: Composition) -> None:
 def choose_model(ctx: Context, made_of: Composition) -> str:
     """Register the adapter for the model; returns the model's name.
 
+    An adapter serves its ``models``, of which the first is taken, or else the one of its own name.
+
     Raises:
         LlmError: A server was named and no model of it.
         NoAdapterError: The model is unknown.
@@ -161,8 +165,9 @@ def choose_model(ctx: Context, made_of: Composition) -> str:
     model, base_url, api_key = made_of.model, made_of.base_url, made_of.api_key
     llm = ctx.get(LLM)
     if model is not None and not isinstance(model, str):
-        llm.register(model, [model.name])
-        return model.name
+        models: Sequence[str] = getattr(model, "models", ()) or (model.name,)
+        llm.register(model, models)
+        return models[0]
     server = base_url or os.environ.get("ANTHROPIC_BASE_URL")
     if base_url is not None and model is None:
         raise LlmError(
@@ -174,7 +179,12 @@ def choose_model(ctx: Context, made_of: Composition) -> str:
     if name == DEMO and base_url is None:
         llm.register(DemoModel(), [DEMO])
     elif base_url is not None or name.startswith("claude-") or server is not None:
-        adapter = AnthropicModel(api_key=api_key, base_url=base_url, transport=made_of.transport)
+        adapter = AnthropicModel(
+            api_key=api_key,
+            base_url=base_url,
+            transport=made_of.transport,
+            images=made_of.images,
+        )
         llm.register(adapter, [name])
         ctx.fiber.effect(adapter.close, "connections to the model")
     else:
@@ -183,13 +193,20 @@ def choose_model(ctx: Context, made_of: Composition) -> str:
     return name
 
 
-def tell_of_demo() -> None:
-    """Say that the offline model stands in, and how to have a real one."""
+def tell_of_model(name: str, made_of: Composition) -> None:
+    """Say where no live model answers: the offline one, and how to have another; a recording."""
+    if made_of.model is None and name == DEMO:
+        _tell(_BANNER)
+    elif isinstance(made_of.model, RecordedModel):
+        _tell(made_of.model.notice)
+
+
+def _tell(notice: str) -> None:
+    plain = notice.replace("`", "")
     if in_kernel():
-        bundle = {"text/markdown": f"> {_BANNER}", "text/plain": _BANNER.replace("`", "")}
-        publish(bundle, "dsh-banner")
+        publish({"text/markdown": f"> {notice}", "text/plain": plain}, "dsh-banner")
     else:
-        sys.stderr.write(_BANNER.replace("`", "") + "\n")
+        sys.stderr.write(plain + "\n")
 
 
 def unwind(ctx: Context) -> Awaitable[None]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dsh_nb.core import Context
 from dsh_nb.errors import LlmError, MissingKeyError
 from dsh_nb.llm.anthropic import AnthropicModel, encode_request
+from dsh_nb.llm.anthropic.stream import MessageStream
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.llm.rebuild import rebuild_requests
 from dsh_nb.messages import (
@@ -27,6 +28,7 @@ from dsh_nb.messages import (
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
+    ToolResultBlock,
     ToolSchema,
     Usage,
     text_of,
@@ -37,6 +39,7 @@ from dsh_nb.session.check import check_log
 from dsh_nb.session.events import ToolResult, TurnEnd, TurnReason
 from dsh_nb.testing import MessagesServer, Reply, TestAgent, reply, running_agent
 
+PNG = "iVBORw0KGgo="
 DATA = Path(__file__).parent / "sse"
 MODEL = "claude-test"
 
@@ -85,13 +88,16 @@ class Run:
 class run:  # noqa: N801 - used as a function
     """``async with run(script, tools=…) as one``: an agent against a scripted server."""
 
-    def __init__(self, script: Any, **how: Any) -> None:
+    def __init__(self, script: Any, *, images: bool = True, **how: Any) -> None:
         self.server = MessagesServer(script)
+        self.images = images
         self.how = how
 
     async def __aenter__(self) -> Run:
         self.server.__enter__()
-        self.model = AnthropicModel(api_key="key-for-tests", base_url=self.server.base_url)
+        self.model = AnthropicModel(
+            api_key="key-for-tests", base_url=self.server.base_url, images=self.images
+        )
         self.context = running_agent(self.model, model_name=MODEL, **self.how)
         return Run(await self.context.__aenter__(), self.server)
 
@@ -217,6 +223,29 @@ async def test_overload_inside_a_200_is_told_by_its_type_and_tried_again(after: 
             "The whole answer",
         ]
         check_log(one.test.log, ended=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"code": 500, "message": "it does not parse", "type": "server_error"},  # llama.cpp
+        {"error": {"message": "it does not parse", "type": "server_error"}},
+        {"type": "error", "error": {"message": "it does not parse", "type": "server_error"}},
+    ],
+)
+def test_error_event_tells_what_the_server_said_in_any_envelope(data: dict[str, Any]) -> None:
+    record = f"event: error\ndata: {json.dumps(data)}\n\n".encode()
+
+    with pytest.raises(LlmError, match=r"failed while it answered: it does not parse") as failed:
+        list(MessageStream().feed(record))
+
+    assert failed.value.code == "server_error"
+
+
+@pytest.mark.parametrize("data", ["plain words", '"plain words"', "[1]"])
+def test_error_event_of_another_form_is_still_an_error(data: str) -> None:
+    with pytest.raises(LlmError, match=r"plain words|\[1\]"):
+        list(MessageStream().feed(f"event: error\ndata: {data}\n\n".encode()))
 
 
 async def test_overload_without_a_retry_is_never_a_finished_answer() -> None:
@@ -439,7 +468,7 @@ def test_marks_asked_for_by_many_are_kept_from_the_end() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        ("iVBORw0KGgo=", "image/png"),
+        (PNG, "image/png"),
         ("/9j/4AAQ", "image/jpeg"),
         ("R0lGODlh", "image/gif"),
         ("UklGRgAAAABXRUJQ", "image/webp"),
@@ -459,6 +488,47 @@ def test_image_that_cannot_be_sent_becomes_text() -> None:
     body = json.loads(encode_request(ModelRequest(MODEL, [message])))
 
     assert body["messages"][0]["content"][0]["type"] == "text"
+
+
+def see() -> ImageBlock:
+    """Look."""
+    return ImageBlock(f"data:image/png;base64,{PNG}", "image/png")
+
+
+async def test_model_that_takes_no_pictures_is_told_where_one_was() -> None:
+    script = [reply.calls(("see", {})), reply.text("I see")]
+    async with run(script, tools=[see], images=False) as one:
+        await one.test.say("look")
+        body = one.server.requests[-1].body
+        (result,) = body["messages"][-1]["content"]
+        logged = one.test.agent.session.messages[-2].content[0]
+
+    said = [{"type": "text", "text": "[a picture, which the user sees and this model cannot]"}]
+    assert (result["type"], result["content"]) == ("tool_result", said)
+    assert isinstance(logged, ToolResultBlock)
+    assert isinstance(logged.content[0], ImageBlock)
+
+
+def test_pictures_in_a_prompt_are_named_and_the_rest_is_sent_as_it_is() -> None:
+    picture = ImageBlock(f"data:image/png;base64,{PNG}", "image/png")
+    messages = [Message("user", (TextBlock("look"), picture))]
+
+    body = json.loads(encode_request(ModelRequest(MODEL, messages), cache=False, images=False))
+    whole = json.loads(encode_request(ModelRequest(MODEL, messages), cache=False))
+
+    assert [block["type"] for block in body["messages"][0]["content"]] == ["text", "text"]
+    assert [block["type"] for block in whole["messages"][0]["content"]] == ["text", "image"]
+
+
+async def test_server_that_takes_no_pictures_is_not_asked_again_and_what_to_do_is_said() -> None:
+    failing = reply.error(500, "server_error", "image input is not supported - hint: mmproj")
+    async with run([failing, reply.text("never")], plugins=[fast_retry]) as one:
+        await one.test.say("hi")
+
+        assert len(one.server.requests) == 1
+        assert (one.ending.message or "").endswith(
+            "pass images=False for a model that takes no pictures"
+        )
 
 
 @pytest.mark.rule("M1")

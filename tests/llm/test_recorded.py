@@ -276,6 +276,41 @@ async def test_request_that_differs_does_not_use_the_answer_up() -> None:
     assert ending(await run(model, drive)) == (None, "")
 
 
+def subtract(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a - b
+
+
+subtract.__name__ = "add"
+
+
+async def test_other_results_are_taken_where_they_need_not_be_the_same() -> None:
+    log = await recording()
+
+    code, message = ending(await run(RecordedModel(log), HI, tools=(subtract, lookup)))
+    lenient = RecordedModel(log, strict_results=False)
+    again = await run(lenient, HI, tools=(subtract, lookup))
+    prompted = await run(RecordedModel(log, strict_results=False), says("ho"))
+
+    assert (code, "message 2 was" in message) == ("RECORDING", True)
+    assert ending(again) == (None, "")
+    assert [one.type for one in again if one.type == "tool/result"] == ["tool/result"]
+    assert ending(prompted)[0] == "RECORDING"
+
+
+@pytest.mark.parametrize(
+    ("pace", "words"),
+    [(0, "at once"), (1, "at the pace at which"), (2.5, "at 2.5 times the pace at which")],
+)
+async def test_recording_says_that_it_is_one(pace: float, words: str) -> None:
+    log = LogBuilder(FakeClock()).user("hi").turn().step().says("a").end_step().events
+
+    notice = RecordedModel(log, pace=pace).notice
+
+    assert f"`scripted` gave these answers on 2023-11-14, and they are played {words}" in notice
+    assert RecordedModel([]).notice.startswith("A recording: no model gave these answers, and")
+
+
 @pytest.mark.parametrize("shown", [tuple, list])
 async def test_old_message_that_a_listener_changed_is_found(shown: Callable[..., Any]) -> None:
     """Messages that were once the same are not read again, but only of the same history."""

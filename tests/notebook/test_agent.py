@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dsh_nb import Agent, ScriptedModel
+from dsh_nb import Agent, RecordedModel, ScriptedModel
 from dsh_nb.core import Context
 from dsh_nb.errors import (
     AgentError,
@@ -159,6 +159,21 @@ async def test_plugin_is_mounted_and_a_bad_config_refused() -> None:
     with pytest.raises(ConfigError, match=r"attempts is 'many'"):
         await agent.ctx.plugin(retry, {"attempts": "many"}, name="second retry")
     await agent.dispose()
+
+
+async def test_recording_answers_again_and_is_said_to_be_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = Agent("main", model=quick())
+    said = await first("a")
+
+    again = Agent("again", model=RecordedModel(first.session))
+    same = await again("a")
+
+    assert (same.text, again.model) == (said.text, first.model)
+    assert f"A recording: {first.model} gave these answers" in capsys.readouterr().err
+    await first.dispose()
+    await again.dispose()
 
 
 async def test_plugin_is_given_with_its_config() -> None:

@@ -56,6 +56,7 @@ class AnthropicModel:
         transport: ``"aiohttp"`` costs half the CPU when chunks come one by one; it needs
             ``pip install dsh-nb[aiohttp]``.
         cache: False to send no prompt-cache marks.
+        images: False for a model that takes no pictures: it is told where one was.
 
     Raises:
         MissingKeyError: No key was given or found, and the server is not on this machine.
@@ -71,6 +72,7 @@ class AnthropicModel:
         timeout_seconds: float | None = None,
         transport: Transport = "httpx",
         cache: bool = True,
+        images: bool = True,
     ) -> None:
         base = base_url or os.environ.get("ANTHROPIC_BASE_URL")
         if api_key is None and base is not None and urlsplit(base).hostname in _LOCAL:
@@ -85,6 +87,7 @@ class AnthropicModel:
         self._timeout_seconds = timeout_seconds
         self._transport = transport
         self._cache = cache
+        self._images = images
 
     def __repr__(self) -> str:
         return f"<AnthropicModel {self.base_url or 'default server'}>"
@@ -99,7 +102,7 @@ class AnthropicModel:
                 connection did (``CONNECTION``, ``TIMEOUT``).
         """
         client = await self._client()
-        body = encode_request(request, cache=self._cache)
+        body = encode_request(request, cache=self._cache, images=self._images)
         response = await self._post(client, body)
         parts = MessageStream()
         try:
@@ -226,9 +229,12 @@ def _status_error(error: Any) -> LlmError:  # Any: APIStatusError, which is impo
     message = error.api_message or str(error.message)
     code = str(error.type or f"HTTP_{error.status_code}")
     wait = error.response.headers.get("retry-after")
+    blind = "image input is not supported" in message  # llama.cpp, of a model without eyes
+    advice = "; pass images=False for a model that takes no pictures" if blind else ""
     return LlmError(
-        f"the provider answered {error.status_code} ({code}): {message}",
+        f"the provider answered {error.status_code} ({code}): {message}{advice}",
         code=code,
+        final=blind,
         status=error.status_code,
         retry_after_seconds=_seconds(wait),
     )

@@ -22,7 +22,7 @@ from dsh_nb.messages import (
     ToolResultBlock,
 )
 
-__all__ = ["PROVIDER", "WireBlocks", "tool_input", "wire_blocks"]
+__all__ = ["PROVIDER", "WireBlocks", "tool_input", "wire_blocks", "without_images"]
 
 PROVIDER = "anthropic"
 """Name of the adapter, which its opaque blocks carry."""
@@ -32,6 +32,8 @@ _MAGIC = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
+
+_UNSEEN = TextBlock("[a picture, which the user sees and this model cannot]")
 
 
 class WireBlocks(NamedTuple):
@@ -58,6 +60,25 @@ def wire_blocks(message: Message) -> WireBlocks:
     while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
         blocks.pop()
     return WireBlocks(blocks, cached)
+
+
+def without_images(message: Message) -> Message:
+    """`message` with a word in place of each picture; itself when it has none."""
+    if not any(map(_has_image, message.content)):
+        return message
+    return Message(message.role, tuple(map(_without_image, message.content)))
+
+
+def _has_image(block: Block) -> bool:
+    parts = block.content if isinstance(block, ToolResultBlock) else (block,)
+    return any(isinstance(one, ImageBlock) for one in parts)
+
+
+def _without_image(block: Block) -> Block:
+    if isinstance(block, ToolResultBlock):
+        parts = (_UNSEEN if isinstance(one, ImageBlock) else one for one in block.content)
+        return msgspec.structs.replace(block, content=tuple(parts))
+    return _UNSEEN if isinstance(block, ImageBlock) else block
 
 
 def tool_input(arguments: str) -> msgspec.Raw | JsonObject:

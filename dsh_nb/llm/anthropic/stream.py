@@ -231,7 +231,7 @@ def _read(raw: bytes) -> _Event | None:
     if raw.startswith(b"event: ") and raw.startswith(b"data: ", line + 1):
         data = raw[line + 7 :]
         try:
-            if b"\n" not in data:
+            if b"\n" not in data and not raw.startswith(b"event: error\n"):
                 return _decode(data)
         except msgspec.DecodeError:
             pass  # what is wrong with it is found out below
@@ -250,6 +250,8 @@ def _read_slowly(raw: bytes) -> _Event | None:
         raise LlmError(
             f"the server sent a {name!r} event that is not JSON: {data[:200]!r}", code="BAD_STREAM"
         ) from None
+    if name == "error":
+        return _Event("error", error=_error_of(plain))
     if not isinstance(plain, dict) or plain.get("type") not in _KNOWN:
         return None
     try:
@@ -331,6 +333,12 @@ def _usage(report: JsonObject) -> Usage:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def _error_of(plain: object) -> JsonObject:
+    """The error in an event named so; llama.cpp sends it without the envelope of the API."""
+    error = plain.get("error", plain) if isinstance(plain, dict) else plain
+    return lossless(error) if isinstance(error, dict) else {"message": str(error)}
 
 
 def _stream_error(error: JsonObject) -> LlmError:

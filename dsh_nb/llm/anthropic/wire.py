@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dsh_nb.llm.anthropic.blocks import wire_blocks
+from dsh_nb.llm.anthropic.blocks import wire_blocks, without_images
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.messages import JsonObject, Message, ToolSchema
 from dsh_nb.session.history import HistoryView
@@ -46,7 +46,10 @@ class WireHistory:
 
     Attributes:
         count: How many messages it has taken.
+        images: Whether pictures are sent.
     """
+
+    images = True
 
     def __init__(self) -> None:
         self.count = 0
@@ -57,7 +60,7 @@ class WireHistory:
     def feed(self, message: Message) -> None:
         """Take the next message."""
         self.count += 1
-        blocks, cached = wire_blocks(message)
+        blocks, cached = wire_blocks(message if self.images else without_images(message))
         if not blocks:
             return
         if not self.groups or self.groups[-1].role != message.role:
@@ -73,7 +76,7 @@ class WireHistory:
         """This history with `tail` after it; itself when there is none."""
         if not tail:
             return self
-        longer = WireHistory()
+        longer = type(self)()
         longer.groups, longer.encoded = [*self.groups], [*self.encoded]
         longer.asked = [*self.asked]
         if longer.groups:
@@ -110,15 +113,22 @@ class WireHistory:
             self.encoded[position] = self.groups[position].encoded()
 
 
-def encode_request(request: ModelRequest, *, cache: bool = True) -> bytes:
+class _TextHistory(WireHistory):
+    """For a model that takes no pictures."""
+
+    images = False
+
+
+def encode_request(request: ModelRequest, *, cache: bool = True, images: bool = True) -> bytes:
     """The body of the Messages API call for `request`; the same request gives the same bytes.
 
     Args:
         request: What to send.
         cache: True to mark tools, system and the newest messages for the prompt cache. At most
             four marks are sent, the last ones win.
+        images: False to say where a picture was in place of it.
     """
-    history = _wire_history(request.messages)
+    history = _wire_history(request.messages, WireHistory if images else _TextHistory)
     system_marks = (1 if request.tools else 0) + (1 if request.system else 0)
     marks = (history.spots() if cache else [])[-_MAX_MARKS:]
     head_marks = min(system_marks, _MAX_MARKS - len(marks)) if cache else 0
@@ -132,10 +142,10 @@ def encode_request(request: ModelRequest, *, cache: bool = True) -> bytes:
     return b'{"messages":' + history.encode(marks) + b"," + _encode(head)[1:]
 
 
-def _wire_history(messages: Sequence[Message]) -> WireHistory:
+def _wire_history(messages: Sequence[Message], kind: type[WireHistory]) -> WireHistory:
     if isinstance(messages, HistoryView):
-        return messages.folded(WireHistory, WireHistory).extended(messages.open_tail)
-    return WireHistory().extended(messages)
+        return messages.folded(kind, kind).extended(messages.open_tail)
+    return kind().extended(messages)
 
 
 def _system(text: str, *, marked: bool) -> list[JsonObject]:
