@@ -25,7 +25,7 @@ SAID: Mapping[str, str] = {
     "04_replay_fork_rerun_diff": "turn 1, step 1: the result of a tool call differs",
     "05_save_resume": 'Note the text "Ask [redacted] about the tea"',
     "06_plugins": "only files in /tmp may be deleted",
-    "07_data_analysis": 'class="dsh-timeline"',
+    "07_data_analysis": "Apple fell the deepest",
     "08_other_logs": "that only its tool knows",
     "09_models": "The sum is <strong>5</strong>",
     "10_tau_bench": "pass^k",
