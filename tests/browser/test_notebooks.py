@@ -38,3 +38,23 @@ def test_tables_and_forks_read_well(tmp_path: Path, theme: Theme) -> None:
         assert replay.get_by_role("button", name="Play").count() == 1
         assert one.page.locator(".jp-mod-error").count() == 0
         assert (one.requests, one.dialogs) == ([], [])
+
+
+def test_recorded_turn_is_seen_as_it_comes_and_its_figure_once(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "notebooks" / "07_data_analysis.ipynb", tmp_path)
+    shutil.copytree(ROOT / "notebooks" / "data" / "recorded", tmp_path / "data" / "recorded")
+    with lab(tmp_path, theme="dark", height=1500) as one:
+        one.open("07_data_analysis.ipynb")
+        one.start_all()
+        one.page.get_by_role("button", name="Stop").wait_for(timeout=60_000)
+        one.shot(SHOTS / "recorded-live.png")
+        one.idle(120)
+        turns = one.page.locator(".jp-Notebook .jp-Cell", has_text="Draw the three of them.")
+        one.top(turns)
+        one.shot(SHOTS / "recorded.png")
+        figures = turns.locator("img[src^='data:image/png']").count()
+
+        assert one.page.get_by_text("A recording: qwen2.5-coder-1.5b gave these").count() == 1
+        assert figures == 1
+        assert one.page.locator(".jp-mod-error").count() == 0
+        assert (one.requests, one.dialogs) == ([], [])
