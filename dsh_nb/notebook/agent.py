@@ -79,6 +79,8 @@ class Agent(Branches, Decisions, NotebookRecord):
         permission: Which tool calls may run, as `PermissionConfig` has it, for example
             ``{"rules": [{"tool": "delete_*", "decision": "ask"}]}``; tools made with ``approve=``
             ask in any case.
+        attended: Whether somebody is there to be asked. By default so where a page may show the
+            turn; True also where a cell decides (`TurnHandle.asked`), False never.
         save: Whether the session is kept on disk, in ``.dsh/sessions``; or the folder. By default
             it is in a notebook, and is not elsewhere.
 
@@ -111,6 +113,7 @@ class Agent(Branches, Decisions, NotebookRecord):
         images: bool = True,
         plugins: Sequence[Plugin | tuple[Plugin, object]] = (),
         permission: PermissionConfig | JsonObject | None = None,
+        attended: bool | None = None,
         save: bool | str | None = None,
     ) -> None:
         made_of = Composition.of(
@@ -124,6 +127,7 @@ class Agent(Branches, Decisions, NotebookRecord):
             images=images,
             plugins=plugins,
             permission=permission,
+            attended=attended,
             save=save,
         )
         self._begin(id, made_of, tuple(tools), lambda ctx: Seed(fresh_id(id)))

@@ -76,6 +76,7 @@ class Composition:
     images: bool = True
     plugins: tuple[Plugin | tuple[Plugin, object], ...] = ()
     permission: PermissionConfig | JsonObject | None = None
+    attended: bool | None = None
     save: bool | str | None = None
 
     @classmethod
@@ -90,6 +91,10 @@ class Composition:
         """What `Agent` takes, as a value."""
         wire = dict(options or {}) | ({} if max_tokens is None else {"max_tokens": max_tokens})
         return cls(options=wire, plugins=tuple(plugins), **more)
+
+    def can_ask(self) -> bool:
+        """Whether somebody is there to be asked."""
+        return in_kernel() and has_widgets() if self.attended is None else self.attended
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,9 @@ def mount(ctx: Context, made_of: Composition) -> None:
         ctx.plugin(plugin, config).check()
     if not ctx.provides(PERMISSION.name):
         ctx.plugin(permission, made_of.permission).check()
-        ctx.get(PERMISSION).can_ask = _somebody_is_there
+        ctx.get(PERMISSION).can_ask = made_of.can_ask
     if ctx.provides(QUESTIONS.name):
-        ctx.get(QUESTIONS).can_ask = _somebody_is_there
+        ctx.get(QUESTIONS).can_ask = made_of.can_ask
 
 
 def choose_model(ctx: Context, made_of: Composition) -> str:
@@ -224,7 +229,3 @@ def unwind(ctx: Context) -> Awaitable[None]:
 
 async def _awaited(unwinding: Awaitable[None]) -> None:
     await unwinding
-
-
-def _somebody_is_there() -> bool:
-    return in_kernel() and has_widgets()

@@ -22,11 +22,14 @@ from dsh_nb.tools.tool import ToolCall
 
 if TYPE_CHECKING:
     from dsh_nb.notebook.agent import Agent
+    from dsh_nb.plugins.ask_user import Question
+    from dsh_nb.plugins.permission import Ask
     from dsh_nb.session.session import Session
 
 __all__ = ["Reply", "TurnHandle", "check_cell"]
 
 TICK_SECONDS = 0.1
+ASKED_SECONDS = 0.02
 CLEANUP_SECONDS = 0.45
 _interrupted_cells: set[int] = set()
 
@@ -149,6 +152,20 @@ class TurnHandle:
                     raise
                 self._forgive()
         return self.reply
+
+    async def asked(self) -> tuple[Ask | Question, ...]:
+        """Wait until something waits for a person, or the turn is over.
+
+        For cells that decide: ``await turn.asked()``, look at `Agent.pending`, then
+        `Agent.approve`, `deny` or `answer`.
+
+        Returns:
+            What waits, oldest first; empty when the turn has ended.
+        """
+        await asyncio.sleep(0)  # what was just approved or denied waits no longer after this
+        while not (self._agent.pending or self.done):
+            await self._tick(ASKED_SECONDS)
+        return () if self.done else self._agent.pending
 
     def begin(self, message_id: str) -> None:
         """Note which message starts it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dsh_nb import Agent, RecordedModel, ScriptedModel
+from dsh_nb import Agent, RecordedModel, ScriptedModel, tool
 from dsh_nb.core import Context
 from dsh_nb.errors import (
     AgentError,
@@ -28,6 +28,7 @@ from dsh_nb.errors import (
 )
 from dsh_nb.llm.scripted import call, fail, pause, say
 from dsh_nb.notebook.turn import TurnHandle
+from dsh_nb.plugins.permission import Ask
 from dsh_nb.plugins.retry import retry
 from dsh_nb.session.check import check_log
 from dsh_nb.testing import MessagesServer, reply
@@ -174,6 +175,43 @@ async def test_recording_answers_again_and_is_said_to_be_one(
     assert f"A recording: {first.model} gave these answers" in capsys.readouterr().err
     await first.dispose()
     await again.dispose()
+
+
+async def test_cell_decides_what_waits_where_no_page_is_open() -> None:
+    def wipe(disk: str) -> str:
+        """Wipe a disk."""
+        return f"wiped {disk}"
+
+    steps = [call("wipe", disk="a")], [call("wipe", disk="b")], "Done."
+    gated = tool(wipe, approve=True)
+    agent = Agent("main", tools=[gated], model=ScriptedModel(list(steps)), attended=True)
+    turn = agent("Go")
+
+    (first,) = await turn.asked()
+    agent.approve(arguments={"disk": "c"})
+    (second,) = await turn.asked()
+    agent.deny("not that one")
+    late = await turn.asked()
+
+    assert isinstance(first, Ask)
+    assert isinstance(second, Ask)
+    assert (first.arguments, second.arguments, late) == ({"disk": "a"}, {"disk": "b"}, ())
+    assert turn.done
+    assert agent.tool_calls["outcome"].tolist() == ["ok", "denied"]
+    await agent.dispose()
+
+
+@pytest.mark.parametrize("attended", [None, False])
+async def test_nobody_is_asked_where_nobody_is(attended: bool | None) -> None:
+    gated = tool(lambda: "ran", name="wipe", description="Wipe.", approve=True)
+    model = ScriptedModel([[call("wipe")], "Done."])
+    agent = Agent("main", tools=[gated], model=model, attended=attended)
+
+    turn = agent("Go")
+
+    assert await turn.asked() == ()
+    assert agent.tool_calls["outcome"].tolist() == ["denied"]
+    await agent.dispose()
 
 
 async def test_plugin_is_given_with_its_config() -> None:

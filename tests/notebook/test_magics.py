@@ -24,7 +24,7 @@ from dsh_nb.notebook.agent import _live
 from dsh_nb.notebook.commands import COMMANDS
 from dsh_nb.notebook.magics import AgentCell, load, unload
 from dsh_nb.notebook.turn import Reply, TurnHandle
-from dsh_nb.plugins.permission import PERMISSION, PERMISSION_ASKED
+from dsh_nb.plugins.permission import PERMISSION_ASKED
 from dsh_nb.tools.schema import tool
 
 Shell = Any  # IPython has not typed what is called here
@@ -215,8 +215,7 @@ async def test_line_approves_and_denies_what_waits(shell: Shell) -> None:
 
     steps = [call("wipe", disk="a")], [call("wipe", disk="b")], say("done")
     asks = tool(wipe, approve=True)
-    agent = Agent("main", model=model(*steps), tools=[asks], permission={"nobody": "deny"})
-    agent.ctx.get(PERMISSION).can_ask = lambda: True
+    agent = Agent("main", model=model(*steps), tools=[asks], attended=True)
     newest = Agent("newest", model=model())
     answers = iter(("approve", "deny not that one"))
     soon = asyncio.get_running_loop().call_soon
