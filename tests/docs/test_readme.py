@@ -21,3 +21,10 @@ def test_readme_examples_are_the_cells_of_a_notebook() -> None:
 
     assert len(examples) >= 8
     assert cells == examples
+
+
+def test_readme_names_each_notebook() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| \[[^]]*\]\(notebooks/(\w+)\.ipynb\) \|", readme, re.MULTILINE)
+
+    assert named == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
