@@ -22,7 +22,7 @@ from dsh_nb.messages import (
     ToolResultBlock,
 )
 
-__all__ = ["PROVIDER", "WireBlocks", "tool_input", "wire_blocks", "without_images"]
+__all__ = ["PROVIDER", "WireBlocks", "tool_input", "wire_blocks"]
 
 PROVIDER = "anthropic"
 """Name of the adapter, which its opaque blocks carry."""
@@ -33,7 +33,7 @@ _MAGIC = (
     (b"GIF8", "image/gif"),
 )
 
-_UNSEEN = TextBlock("[a picture, which the user sees and this model cannot]")
+_UNSEEN = "[a picture, which the user sees and this model cannot]"
 
 
 class WireBlocks(NamedTuple):
@@ -43,15 +43,19 @@ class WireBlocks(NamedTuple):
     cached: list[int]
 
 
-def wire_blocks(message: Message) -> WireBlocks:
+def wire_blocks(message: Message, *, images: bool) -> WireBlocks:
     """What of `message` can be sent: unsealed thinking and foreign blocks are left out.
 
     Thinking at the end of a message (its answer was cut) is left out too, for the API refuses it.
+
+    Args:
+        message: The message.
+        images: False to say where a picture was in place of it.
     """
     blocks: list[JsonObject] = []
     cached: list[int] = []
     for block in message.content:
-        wired = _wire_block(block)
+        wired = _wire_block(block, images)
         if wired is None:
             continue
         if getattr(block, "cache", False):
@@ -60,25 +64,6 @@ def wire_blocks(message: Message) -> WireBlocks:
     while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
         blocks.pop()
     return WireBlocks(blocks, cached)
-
-
-def without_images(message: Message) -> Message:
-    """`message` with a word in place of each picture; itself when it has none."""
-    if not any(map(_has_image, message.content)):
-        return message
-    return Message(message.role, tuple(map(_without_image, message.content)))
-
-
-def _has_image(block: Block) -> bool:
-    parts = block.content if isinstance(block, ToolResultBlock) else (block,)
-    return any(isinstance(one, ImageBlock) for one in parts)
-
-
-def _without_image(block: Block) -> Block:
-    if isinstance(block, ToolResultBlock):
-        parts = (_UNSEEN if isinstance(one, ImageBlock) else one for one in block.content)
-        return msgspec.structs.replace(block, content=tuple(parts))
-    return _UNSEEN if isinstance(block, ImageBlock) else block
 
 
 def tool_input(arguments: str) -> msgspec.Raw | JsonObject:
@@ -91,7 +76,7 @@ def tool_input(arguments: str) -> msgspec.Raw | JsonObject:
     return {}
 
 
-def _wire_block(block: Block) -> JsonObject | None:
+def _wire_block(block: Block, images: bool) -> JsonObject | None:
     if isinstance(block, TextBlock):
         return (
             {"type": "text", "text": block.text, **(block.extra or {})}
@@ -104,9 +89,9 @@ def _wire_block(block: Block) -> JsonObject | None:
         call: JsonObject = {"type": "tool_use", "id": block.id, "name": block.name}
         return {**call, "input": tool_input(block.arguments), **(block.extra or {})}
     if isinstance(block, ToolResultBlock):
-        return _wire_result(block)
+        return _wire_result(block, images)
     if isinstance(block, ImageBlock):
-        return _wire_image(block)
+        return _wire_image(block) if images else {"type": "text", "text": _UNSEEN}
     return block.value if block.provider == PROVIDER else None
 
 
@@ -119,8 +104,9 @@ def _wire_reasoning(block: ReasoningBlock) -> JsonObject | None:
     return {"type": "thinking", "thinking": block.text, "signature": block.signature, **extra}
 
 
-def _wire_result(block: ToolResultBlock) -> JsonObject:
-    content = [wired for part in block.content if (wired := _wire_block(part)) is not None]
+def _wire_result(block: ToolResultBlock, images: bool) -> JsonObject:
+    parts = (_wire_block(part, images) for part in block.content)
+    content = [wired for wired in parts if wired is not None]
     result: JsonObject = {"type": "tool_result", "tool_use_id": block.tool_call_id}
     if content:
         result["content"] = content

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dsh_nb.llm.anthropic.blocks import wire_blocks, without_images
+from dsh_nb.llm.anthropic.blocks import wire_blocks
 from dsh_nb.llm.protocol import ModelRequest
 from dsh_nb.messages import JsonObject, Message, ToolSchema
 from dsh_nb.session.history import HistoryView
@@ -60,7 +60,7 @@ class WireHistory:
     def feed(self, message: Message) -> None:
         """Take the next message."""
         self.count += 1
-        blocks, cached = wire_blocks(message if self.images else without_images(message))
+        blocks, cached = wire_blocks(message, images=self.images)
         if not blocks:
             return
         if not self.groups or self.groups[-1].role != message.role:
