@@ -115,8 +115,9 @@ def _said(value: object) -> _Said:
 
 def _picture(value: object) -> ImageBlock | None:
     """`value` as an image, where it is one; the call shows it, so nothing else has to."""
-    image, figure = image_of(value), figure_of(value)
-    if image is not None and figure is not None:
+    image = image_of(value)
+    figure = None if image is None else figure_of(value)
+    if figure is not None:
         release_figure(figure)
     return image
 
