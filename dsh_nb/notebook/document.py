@@ -21,6 +21,7 @@ from dsh_nb.notebook.wording import count, money_text, seconds_text
 from dsh_nb.session.files import header_of
 from dsh_nb.session.redaction import Redaction
 from dsh_nb.session.session import Session
+from dsh_nb.tables.record import start_text
 from dsh_nb.tables.turns import turns
 from dsh_nb.tables.usage import usage
 
@@ -173,10 +174,9 @@ def _facts(session: Session) -> Iterator[str]:
     model = header_of(session).model
     if model:
         yield model
-    if len(session) and session[0].time:  # some logs of others have no times
-        import pandas as pd
-
-        yield f"{pd.Timestamp(session[0].time, unit='ms'):%Y-%m-%d %H:%M} UTC"
+    started = start_text(session)
+    if started:
+        yield started
         yield f"{seconds_text(max(0, session[-1].time - session[0].time) / 1000)} in all"
     yield count(session.turn, "turn")
     yield count(len(session), "event")

@@ -21,7 +21,7 @@ from dsh_nb.tables.usage import usage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Record", "Recorded"]
+__all__ = ["Record", "Recorded", "start_text"]
 
 
 class Record(ABC):
@@ -107,11 +107,17 @@ class Recorded(Record):
             said.append(_number(int(tokens), "token"))
             if billed["cost"].notna().all():
                 said.append(f"{billed['cost'].sum():.4f} US dollars")
-        if len(session) and session[0].time:  # some logs of others have no times
-            import pandas as pd
+        started = start_text(session)
+        return [*said, started] if started else said
 
-            said.append(f"{pd.Timestamp(session[0].time, unit='ms'):%Y-%m-%d %H:%M} UTC")
-        return said
+
+def start_text(session: Session) -> str:
+    """When `session` began; ``""`` for one without times, as some logs of others are."""
+    if not len(session) or not session[0].time:
+        return ""
+    import pandas as pd
+
+    return f"{pd.Timestamp(session[0].time, unit='ms'):%Y-%m-%d %H:%M} UTC"
 
 
 def _number(count: int, noun: str) -> str:
